@@ -47,7 +47,7 @@ static __attribute__((constructor(101))) void load(void) {
 static __attribute__((destructor(101))) void unload(void) {
   int64_t stats = option_get(OPTION_stats);
   if (SECURE) secure_end();
-  else heap_look_last();
+  else heap_check_last();
   api_profile_end();
   api_trace_end();
   if (stats == STATS_NONE) return;

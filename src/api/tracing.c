@@ -25,7 +25,7 @@ static int stop_tracing(void) {
   if (!trace_stop()) return ESRCH;
   api_open();
   trace_stopped();
-  trace_let_go();
+  trace_drop_stale();
   return 0;
 }
 

@@ -29,10 +29,10 @@ static learned_t budgets, delays;
 size_t patience_budget(void) {
   if (budget_is_tight()) return 0;
   uint64_t part = atomic64_load_relaxed(&arena_counts.committed) / DIRTY_PART;
-  size_t budget = (uint64_t)option_get(OPTION_purge_budget) >> SLICE_SHIFT;
+  size_t least = (uint64_t)option_get(OPTION_purge_budget) >> SLICE_SHIFT;
   uint64_t peak = atomic64_load_relaxed(&arena_counts.peak_committed);
-  size_t doubled = min_size(budget << atomic32_load_relaxed(&budgets.doublings), peak);
-  return max_size(max_size(budget, doubled), part);
+  size_t doubled = min_size(least << atomic32_load_relaxed(&budgets.doublings), peak);
+  return max_size(max_size(least, doubled), part);
 }
 
 uint32_t patience_delay(uint32_t delay) {

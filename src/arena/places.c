@@ -6,10 +6,10 @@
 #include "arena.h"
 
 /* Of `chunks`. */
-static size_t row_of(size_t chunk) { return PLACES_CHUNKS - 1 - chunk; }
+static size_t chunk_slot(size_t chunk) { return PLACES_CHUNKS - 1 - chunk; }
 
 static void *address(const places_t *places, size_t stride, size_t number) {
-  size_t row = row_of(number / PLACES_IN_CHUNK);
+  size_t row = chunk_slot(number / PLACES_IN_CHUNK);
   char *chunk = atomic_ptr_load_acquire(&places->chunks[row]); /* S-chunk */
   return chunk == NULL ? NULL : chunk + number % PLACES_IN_CHUNK * stride;
 }
@@ -43,7 +43,8 @@ static bool put_chunk(places_t *places, void *chunk, uint32_t from, uint32_t end
                       uint32_t *number) {
   for (uint32_t i = from; i < end; i++) {
     void *none = NULL;
-    if (!atomic_ptr_cas_release(&places->chunks[row_of(i)], &none, chunk)) continue; /* S-chunk */
+    if (!atomic_ptr_cas_release(&places->chunks[chunk_slot(i)], &none, chunk))
+      continue; /* S-chunk */
     uint32_t count = atomic32_load_relaxed(&places->chunk_count);
     while (count <= i) /* Progress: a failed swap means that the count rose */
       if (atomic32_cas_relaxed(&places->chunk_count, &count, i + 1)) break;

@@ -82,9 +82,9 @@ static void thread_leaves(void *heap) {
     if (was_fast && h == heap) owned_recount(h);
     if (h == heap) {
       uint32_t pages = heap_prepare_rest(h);
-      held_leave(h);
+      held_take_off(h);
       if (pool_rest(h, pages)) continue;
-      held_join(h);
+      held_add(h);
     }
     heap_end(h);
   }
@@ -99,13 +99,13 @@ static cold heap_t *attach(void) {
   signal_fence(); /* should a handler jump away from here, others find the heap */
   if (!atomic_ptr_cas_relaxed(&heap_here.heap, &none, h)) { /* a signal handler was here first */
     users_note(heap_number(h), 0);
-    pool_put_back(h);
+    pool_return_unused(h);
     return none;
   }
   users_keep(heap_number(h)); /* only now: a child takes over a heap whose user it does not know */
   here_open(WINDOW_NONE);
   slab_choose_tally(heap_number(h));
-  held_join(h);
+  held_add(h);
   os_thread_watch(h);
   return h;
 }
@@ -122,10 +122,10 @@ static heap_t *nested_of(heap_t *h) {
   void *none = NULL;
   if (fresh == NULL) return NULL;
   if (atomic_ptr_cas_relaxed(&h->nested, &none, fresh)) {
-    held_join(fresh);
+    held_add(fresh);
     return fresh;
   }
-  pool_put_back(fresh); /* a handler between the two lines above was first */
+  pool_return_unused(fresh); /* a handler between the two lines above was first */
   return none;
 }
 
@@ -167,7 +167,7 @@ heap_t *heap_enter_to_free(void) {
   return heap_enter();
 }
 
-void heap_look(heap_t *h) {
+void heap_do_due(heap_t *h) {
   uint32_t time = purge_tick();
   uint8_t now = (uint8_t)time;
   uint8_t clock = h->watched_at; /* while little is in use nothing is watched */
@@ -175,13 +175,13 @@ void heap_look(heap_t *h) {
     frames_tick();
     clock = (uint8_t)sparse_tick();
   }
-  bool is_watched = heap_watch_budget(time) || users_have_parents();
+  bool is_watched = heap_watch_budget(time) || users_have_strays();
   size_t more = now == h->looked_at && !is_watched ? 2u * h->wait : 0;
   h->wait = (uint8_t)min_size(more + TICK_CALLS, TICK_MOST);
   if ((uint8_t)(clock - h->watched_at) >= WATCH_MS) heap_watch_class(h, clock);
   h->looked_at = now;
   h->calls = h->wait - 1;
-  trace_let_go();
+  trace_drop_stale();
   if (h == heap_of_thread() && unlikely(!users_are_settled())) users_settle(heap_number(h));
   if (unlikely(h->trims_seen != (uint16_t)atomic32_load_relaxed(&heap_trims))) heap_answer_trim(h);
   if (unlikely(h->reserve != RESERVE_DENIED) && !budget_is_spent(2 * SLICE_SIZE))
@@ -205,7 +205,7 @@ void heap_exit(heap_t *h) {
   ASSERT(h->busy != 0);
   if (unlikely(h->trims_due != 0 || h->calls == 0)) {
     if (exit_slowly(h)) heap_end_rest();
-    if (unlikely(users_have_parents())) heap_end_parents();
+    if (unlikely(users_have_strays())) heap_end_parents();
     return;
   }
   h->calls--;
@@ -229,6 +229,6 @@ struct fh_heap *heap_choose(struct fh_heap *heap) {
 void heap_let_go_own(void) {
   heap_t *h = heap_enter_own();
   if (h == NULL) return;
-  heap_let_go(h);
+  heap_give_up_all(h);
   heap_exit(h);
 }

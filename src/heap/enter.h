@@ -32,9 +32,9 @@ hidden void heap_watch_threads(void); /* at load: C libraries may lock to make a
 /* What the budget allows; `now` as in budget_tick. True: it is to be looked at often. */
 hidden bool heap_watch_budget(uint32_t now);
 /* Purges what is due, sets the time of the next look, and answers heap_trims. */
-hidden void heap_look(heap_t *h);
+hidden void heap_do_due(heap_t *h);
 /* At the end of a slow call: so memory goes back to the system also while no slice is released. */
 static inline void heap_tick(heap_t *h) {
-  if (unlikely(h->calls == 0)) heap_look(h);
+  if (unlikely(h->calls == 0)) heap_do_due(h);
   else h->calls--;
 }

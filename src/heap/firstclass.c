@@ -20,8 +20,8 @@ enum { SWEEP_CALLS = 16 }; /* a lane looks at one slab after 4 to so many calls 
 static heap_t *add_lane(fh_heap_t *heap) {
   heap_t *lane = pool_claim_lane();
   if (lane == NULL) return NULL;
-  held_join(lane);
-  heap_let_go(lane); /* of what a thread has left in it */
+  held_add(lane);
+  heap_give_up_all(lane); /* of what a thread has left in it */
   atomic_ptr_store_relaxed(&lane->tag, heap);
   atomic32_store_relaxed(&lane->lane_state, LANE_BUSY);
   void *first = atomic_ptr_load_relaxed(&heap->lanes);
@@ -155,7 +155,7 @@ static void drop_all(heap_t *lane) {
 
 static void end_lane(heap_t *lane, lane_state_t how) {
   if (how == LANE_DESTROYED) drop_all(lane);
-  else heap_let_go(lane);
+  else heap_give_up_all(lane);
   index_end(lane);
   pool_release(lane);
 }

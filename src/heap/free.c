@@ -106,7 +106,7 @@ out_of_line void heap_free_others(slab_t *s, void *p, void (*slow)(void *p)) {
     batch_t *b = outbox_batch(heap_of_thread(), block);
     is_chained =
       b->slab == s && atomic32_load_relaxed(&s->holes) == 0 && !block_is_free_already(block);
-    if (likely(is_chained)) is_due = outbox_chain(b, block);
+    if (likely(is_chained)) is_due = outbox_add(b, block);
     here_unmark_free(window);
   }
   if (unlikely(!is_chained)) return free_unchained(s, p, slow);

@@ -188,8 +188,8 @@ static always_inline void *resize_here(const found_t *f, void *p, size_t size) {
 /* relaxed: the holder calls */
 static void *firstclass_of(const found_t *f) {
   if (is_fixed(f)) return NULL;
-  void *tag = atomic_ptr_load_relaxed(f->huge != NULL ? &f->huge->tag : &f->slab->tag);
-  return is_small(f) ? tag : index_heap(tag);
+  if (is_small(f)) return atomic_ptr_load_relaxed(&f->slab->tag);
+  return index_heap(atomic_ptr_load_relaxed(f->huge != NULL ? &f->huge->cell : &f->slab->cell));
 }
 
 void *heap_of_block(const void *p, const char *call) { /* a lane that was left may still name it */

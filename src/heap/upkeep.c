@@ -92,7 +92,7 @@ static void look_at_list(uintptr_t block, size_t *looks) {
   }
 }
 
-void heap_look_last(void) {
+void heap_check_last(void) {
   size_t looks = LAST_LOOKS;
   heap_t *h = heap_enter_own();
   if (h == NULL) return;

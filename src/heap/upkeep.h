@@ -10,4 +10,4 @@ hidden void heap_collect(bool force); /* fh_collect */
 hidden void heap_start(void);         /* at load: what a handler must not do first */
 /* At exit: `fatal` if somebody wrote where a free block of the calling thread's lists has its link
  * or its key. */
-hidden void heap_look_last(void);
+hidden void heap_check_last(void);

@@ -50,10 +50,10 @@ static void look_at_large(slab_t *s, uint32_t word, void *base) {
 
 static void look_at_small(const checked_t *f, uint8_t seen, uint32_t word) {
   uintptr_t bytes = (uintptr_t)&copy.bytes[f->block % SLICE_SIZE];
-  uint8_t is = seen & STATE_IS;
-  if (is == STATE_LIVE && !checked_has_trailer(f, bytes, f->usable) && was_at_rest(f, seen, word))
+  uint8_t what = seen & STATE_IS;
+  if (what == STATE_LIVE && !checked_has_trailer(f, bytes, f->usable) && was_at_rest(f, seen, word))
     checked_refuse("overflow behind", (void *)f->block, f->usable - TRAILER_SIZE, "exit");
-  if (is == STATE_RESTED && !is_as_freed(f, bytes) && was_at_rest(f, seen, word))
+  if (what == STATE_RESTED && !is_as_freed(f, bytes) && was_at_rest(f, seen, word))
     checked_refuse("write after free to", (void *)f->block, f->usable, "exit");
 }
 
@@ -122,7 +122,7 @@ static bool end_with_heap(void *p, size_t usable, void *context) {
     checked_refuse("overflow behind", p, f.usable - TRAILER_SIZE, "fh_heap_destroy");
   if (f.state != NULL) /* its memory may be anything now; S-state */
     atomic8_store_release(f.state, STATE_FRESH);
-  if (f.slab != NULL && !quarantine_let_go(p))
+  if (f.slab != NULL && !quarantine_open_to_free(p))
     fatal("a guard that the system does not open", p, "fh_heap_destroy");
   return true;
 }

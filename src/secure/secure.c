@@ -298,7 +298,7 @@ static void let_rest_large(const checked_t *f, const char *call) {
        rests && (other = quarantine_give_way(heap_quarantine(h), p)) != NULL;)
     heap_free(other, "free");
   if (rests) p = quarantine_put_large(heap_quarantine(h), p);
-  else if (f->slab != NULL && !quarantine_let_go(p)) p = NULL; /* it stays for good */
+  else if (f->slab != NULL && !quarantine_open_to_free(p)) p = NULL; /* it stays for good */
   if (p != NULL) heap_free(p, call);
 }
 

@@ -56,7 +56,7 @@ uint32_t slab_pages_of(uintptr_t block, size_t size) {
 
 static uint32_t read_holes(const slab_t *s) { return atomic32_load_relaxed(&s->holes); }
 
-bool slab_is_in(uint32_t holes, uintptr_t block) {
+bool slab_begins_on(uint32_t holes, uintptr_t block) {
   return holes >> page_of(block % SLICE_SIZE) & 1;
 }
 

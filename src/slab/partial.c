@@ -22,7 +22,7 @@ void slab_own(slab_t *s, void *heap, uintptr_t list, unsigned count, unsigned ca
   atomic_ptr_store_relaxed(&s->owner, heap);
   s->head = list;
   s->next = s->prev = NULL;
-  if (heap != SLAB_HOLED) s->is_idle = 0;
+  if (heap != SLAB_HOLED) s->idleness = 0;
   slab_note_used(s, carved - count);
   slab_note_taken(s, (int)count);
   ASSERT_VALID(slab_is_valid(s));

@@ -3,6 +3,7 @@
 #include "slab.h"
 
 #include "../os/os.h"
+#include "holes.h"
 #include "partial.h"
 #include "states.h"
 
@@ -35,7 +36,7 @@ slab_t *slab_new(void *base, unsigned c, void *heap, void *tag) {
   atomic32_store_relaxed(&s->used, 0);
   atomic32_store_relaxed(&s->carved, 0);
   s->next = s->prev = NULL;
-  s->is_idle = 0;
+  s->idleness = 0;
   s->is_clean = 0;
   s->sunk = 0;
   atomic32_store_relaxed(&s->holes, 0);

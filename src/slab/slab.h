@@ -48,15 +48,17 @@ struct slab {
   atomic32_t carved; /* blocks that went to a heap */
   /* 0: no slab; its class; or SLAB_IS_LARGE and flags. set before any block is handed out */
   atomic32_t kind;
-  /* the first-class heap it belongs to, of a large block its cell there (index.c); or NULL */
-  atomic_ptr_t tag;
+  union {
+    atomic_ptr_t tag;  /* the first-class heap to which the slab belongs, or NULL */
+    atomic_ptr_t cell; /* of a large block: its cell in that heap's index, or NULL */
+  };
   atomic64_t size;   /* usable bytes of a large block */
   atomic32_t slices; /* of a large block */
   uint16_t capacity; /* const while the slab lives */
   union {
-    uint16_t is_idle; /* 0, SLAB_IDLE or SLAB_SEEN_EMPTY */
-    uint16_t seen;    /* by the last look, if nobody owns it: sparse.c */
-    uint16_t touched; /* of slices that a heap keeps: the last one's, as in arena_maps_t */
+    uint16_t idleness; /* 0, SLAB_IDLE or SLAB_SEEN_EMPTY */
+    uint16_t seen;     /* by the last look, if nobody owns it: sparse.c */
+    uint16_t touched;  /* of slices that a heap keeps: the last one's, as in arena_maps_t */
   };
   uint16_t is_clean; /* what was not carved yet reads as zero */
   uint16_t sunk;     /* free blocks on holes; 0 while a heap owns the slab */
@@ -123,10 +125,10 @@ static inline bool block_may_be_next(uintptr_t next) {
   return arena_has_slice((void *)next);
 }
 /* Does it begin on a page that was given back? Then it is free. Others that are free have keys. */
-hidden bool slab_is_in(uint32_t holes, uintptr_t block);
+hidden bool slab_begins_on(uint32_t holes, uintptr_t block);
 static inline bool slab_is_on_hole(const slab_t *s, uintptr_t block) {
   uint32_t holes = atomic32_load_acquire(&s->holes); /* S-visit */
-  return unlikely(holes != 0) && slab_is_in(holes, block);
+  return unlikely(holes != 0) && slab_begins_on(holes, block);
 }
 static inline bool slab_block_is_free(const slab_t *s, uintptr_t block) {
   return block_is_free(block) || slab_is_on_hole(s, block);

@@ -15,8 +15,8 @@ static bool slabs_are_valid(const heap_t *h, unsigned c, size_t *idle) {
     HOLDS(H1, s == first || s->prev == last);
     HOLDS(H2, slab_word(s) == c && atomic_ptr_is_relaxed(&s->owner, h) && a.state == ANCHOR_OWNED);
     HOLDS(F1, atomic_ptr_is_relaxed(&s->tag, heap_tag(h)));
-    HOLDS(H3, s->is_idle != SLAB_IDLE || slab_used(s) == a.count);
-    *idle += s->is_idle == SLAB_IDLE;
+    HOLDS(H3, s->idleness != SLAB_IDLE || slab_used(s) == a.count);
+    *idle += s->idleness == SLAB_IDLE;
   }
   HOLDS(H1, s != NULL || first == NULL || first->prev == last);
   HOLDS(H1, s != NULL || (uint8_t)n == h->own->slab_count[c]);

@@ -46,15 +46,15 @@ typedef enum { RESERVE_DENIED, RESERVE_GRANTED, RESERVE_USED } reserve_t;
  * word, so that a free that is cut short leaves it whole: first and last block, how many, and how
  * many more until it is due. */
 typedef struct {
-  slab_t *slab;     /* NULL: none */
-  atomic64_t chain; /* relaxed: the heap's user's; a word of 64 bits on any processor */
+  slab_t *slab;    /* NULL: none */
+  atomic64_t word; /* relaxed: the heap's user's; a word of 64 bits on any processor */
 } batch_t;
-static inline uint64_t batch_chain(const batch_t *b) { return atomic64_load_relaxed(&b->chain); }
-static inline uintptr_t batch_first(const batch_t *b) { return (uint16_t)batch_chain(b); }
-static inline uintptr_t batch_last(const batch_t *b) { return (uint16_t)(batch_chain(b) >> 16); }
-static inline unsigned batch_count(const batch_t *b) { return (uint16_t)(batch_chain(b) >> 32); }
+static inline uint64_t batch_word(const batch_t *b) { return atomic64_load_relaxed(&b->word); }
+static inline uintptr_t batch_first(const batch_t *b) { return (uint16_t)batch_word(b); }
+static inline uintptr_t batch_last(const batch_t *b) { return (uint16_t)(batch_word(b) >> 16); }
+static inline unsigned batch_count(const batch_t *b) { return (uint16_t)(batch_word(b) >> 32); }
 /* More may have come than were due, where a handler kept the heap from publishing. */
-static inline bool batch_is_due(const batch_t *b) { return (int64_t)batch_chain(b) >> 48 <= 0; }
+static inline bool batch_is_due(const batch_t *b) { return (int64_t)batch_word(b) >> 48 <= 0; }
 /* What another block changes in the chain: the count, and how many are left until it is due. */
 #define BATCH_ONE (((uint64_t)1 << 32) - ((uint64_t)1 << 48))
 
@@ -103,7 +103,7 @@ struct heap {
   uint8_t busy;                   /* mark */
   uint8_t trims_due;              /* steps of heap_trim: for a slice given back one, or all */
   uint8_t put_off, put_off_more;  /* chains in `aside->batch`; how many more may wait */
-  /* slow calls until the next heap_look; from look to look; os_now_ms at the last one */
+  /* slow calls until the next heap_do_due; from look to look; os_now_ms at the last one */
   uint8_t calls, wait, looked_at;
   uint16_t slabs_made;           /* out of slices; counted up to UINT16_MAX */
   uint16_t trims_seen;           /* heap_trims when it last answered */

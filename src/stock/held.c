@@ -41,14 +41,14 @@ held_t heap_held(const heap_t *h) {
   return held;
 }
 
-out_of_line heap_t *held_join(heap_t *h) {
+out_of_line heap_t *held_add(heap_t *h) {
   if (likely(!slab_thread.is_asked)) return h;
   held_t held = heap_held(h);
   slab_thread_count(held.ready + held.freed, held.ready);
   return h;
 }
 
-out_of_line void held_leave(const heap_t *h) {
+out_of_line void held_take_off(const heap_t *h) {
   if (likely(!slab_thread.is_asked)) return;
   held_t held = heap_held(h);
   slab_thread_count(0 - held.ready - held.freed, 0 - held.ready);

@@ -52,7 +52,7 @@ static void note_size(huge_t *b, size_t mapped) {
   uint64_t before = atomic64_load_relaxed(&b->mapped), more = mapped - before;
   atomic64_add_relaxed(&arena_counts.huge_bytes, more);
   slab_thread_count(more, mapped > before ? more : 0);
-  index_count(atomic_ptr_load_relaxed(&b->tag), more);
+  index_count(atomic_ptr_load_relaxed(&b->cell), more);
   atomic64_store_relaxed(&b->size, mapped);
   atomic64_store_release(&b->mapped, mapped); /* S-huge */
   arena_note_peak();
@@ -80,13 +80,13 @@ bool huge_die_soon(void) {
 }
 
 /* The record stands for windows of which `mapped` bytes are mapped. */
-static void *settle(huge_t *b, void *tag, void *base, size_t mapped) {
+static void *settle(huge_t *b, void *cell, void *base, size_t mapped) {
   atomic_ptr_store_relaxed(&b->base, base);
   b->windows = windows_for(mapped);
-  atomic_ptr_store_relaxed(&b->tag, tag);
+  atomic_ptr_store_relaxed(&b->cell, cell);
   note_size(b, mapped);
   map_set(base, b->windows, b, TENANT_HUGE);
-  index_enter(tag, b, true);
+  index_set(cell, b, true);
   atomic64_add_relaxed(&heap_counts.huge_live, 1);
   if (COUNTED) atomic64_add_relaxed(&heap_counts.huge_allocated, 1);
   ASSERT_VALID(huge_is_valid(b));
@@ -127,8 +127,8 @@ void huge_free(huge_t *b, void *p, const char *call) {
   /* relaxed: of two frees one sees the other */
   uint64_t mapped = atomic64_exchange_relaxed(&b->mapped, 0);
   if (mapped == 0) fatal("double free", p, call);
-  index_count(atomic_ptr_load_relaxed(&b->tag), 0 - mapped);
-  index_leave(&b->tag);
+  index_count(atomic_ptr_load_relaxed(&b->cell), 0 - mapped);
+  index_clear(&b->cell);
   sample_end(p);
   atomic64_add_relaxed(&arena_counts.huge_bytes, (uint64_t)0 - mapped);
   slab_thread_count(0 - mapped, 0);
@@ -237,20 +237,20 @@ static void *move_pages(void *pages, size_t old_size, size_t mapped) {
 }
 
 /* `pages` NULL: of fresh memory. */
-static void *make(void *tag, void *pages, size_t old_size, size_t mapped) {
+static void *make(void *cell, void *pages, size_t old_size, size_t mapped) {
   uint32_t number;
   huge_t *b = budget_is_spent(mapped) ? NULL : places_claim(&huge_blocks, &shape_of_huge, &number);
   if (b == NULL) return NULL;
   b->number = number;
   void *base =
     pages != NULL ? move_pages(pages, old_size, mapped) : map_windows(mapped, mapped, false);
-  if (base != NULL) return settle(b, tag, base, mapped);
+  if (base != NULL) return settle(b, cell, base, mapped);
   places_release(&huge_blocks, b->number);
   return NULL;
 }
-void *huge_malloc(void *tag, size_t size) { return make(tag, NULL, 0, mapping_for(size)); }
-void *huge_from_pages(void *tag, void *pages, size_t old_size, size_t size) {
-  return make(tag, pages, old_size, mapping_for(max_size(size, old_size)));
+void *huge_malloc(void *cell, size_t size) { return make(cell, NULL, 0, mapping_for(size)); }
+void *huge_from_pages(void *cell, void *pages, size_t old_size, size_t size) {
+  return make(cell, pages, old_size, mapping_for(max_size(size, old_size)));
 }
 
 void *huge_resize(huge_t *b, size_t size) {

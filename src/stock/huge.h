@@ -14,19 +14,19 @@ typedef struct {
   atomic_ptr_t base;
   atomic64_t mapped, size; /* bytes of the mapping; usable bytes */
   size_t windows;
-  atomic_ptr_t tag; /* its cell in a first-class heap's index, or NULL */
+  atomic_ptr_t cell; /* its cell in a first-class heap's index, or NULL */
   uint32_t number;
   sampled_t sampled; /* sample.h */
 } huge_t;
 /* relaxed: the block's holder wrote it; visitors and statistics take what they find. */
 static inline void *huge_base(const huge_t *b) { return atomic_ptr_load_relaxed(&b->base); }
-/* `tag` is the block's cell in a first-class heap's index, or NULL. NULL: no memory. */
-hidden void *huge_malloc(void *tag, size_t size);
+/* `cell` is the block's cell in a first-class heap's index, or NULL. NULL: no memory. */
+hidden void *huge_malloc(void *cell, size_t size);
 hidden void huge_free(huge_t *b, void *p, const char *call); /* `call` is named in errors */
 hidden void *huge_resize(huge_t *b, size_t size); /* perhaps elsewhere; NULL: not possible */
 hidden bool huge_resize_in_place(huge_t *b, size_t size);
 /* A new block, to which the pages at `pages` move; they are counted nowhere until then. */
-hidden void *huge_from_pages(void *tag, void *pages, size_t old_size, size_t size);
+hidden void *huge_from_pages(void *cell, void *pages, size_t old_size, size_t size);
 hidden bool huge_has_room(void); /* for one more block that realloc makes */
 enum { HUGE_COPIED_MOST = 64 << 20 };
 hidden bool huge_die_soon(void); /* did blocks below HUGE_COPIED_MOST, of late? */

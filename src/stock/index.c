@@ -1,10 +1,10 @@
 /* index.c - the large and huge blocks of a first-class heap, found from its lanes    layer 5: stock
  * Contract: index.h.
- * Sync:    S-index  index_add_chunk, index_enter (release) -> index_each, show (acquire): a chunk,
+ * Sync:    S-index  index_add_chunk, index_set (release) -> index_each, show (acquire): a chunk,
  *                   a block's descriptor; leave (release) -> leave of the last one (acquire): the
  *                   chunk, which is freed. S-bit  leave -> bitmap_claim_some.
  * Holds:   F2 a cell that is taken has nothing in it, or the descriptor of a block that has its
- *             memory and whose `tag` it is or is about to be */
+ *             memory and whose `cell` it is or is about to be */
 #include "index.h"
 
 enum {
@@ -118,7 +118,7 @@ static bool cell_is_valid(const atomic_ptr_t *cell, bool is_huge) {
   return true;
 }
 
-void index_enter(void *cell, void *descriptor, bool is_huge) {
+void index_set(void *cell, void *descriptor, bool is_huge) {
   if (cell == NULL) return;
   ASSERT_VALID(cell_is_valid(cell, is_huge));
   atomic_ptr_store_release((atomic_ptr_t *)cell, (char *)descriptor + is_huge); /* S-index */
@@ -156,10 +156,10 @@ static bool show(atomic_ptr_t *cell, index_visitor_t *visitor, void *context) {
   slab_t *s = (slab_t *)entry;
   huge_t *b = (huge_t *)(entry - 1);
   if (entry % 2 == 0) {
-    bool belongs = s != NULL && atomic_ptr_is_relaxed(&s->tag, cell);
+    bool belongs = s != NULL && atomic_ptr_is_relaxed(&s->cell, cell);
     return !belongs || slab_kind(slab_word(s)) != SLAB_LARGE || visitor(s, NULL, context);
   }
-  bool belongs = atomic_ptr_is_relaxed(&b->tag, cell) && atomic64_load_relaxed(&b->mapped) != 0;
+  bool belongs = atomic_ptr_is_relaxed(&b->cell, cell) && atomic64_load_relaxed(&b->mapped) != 0;
   return !belongs || visitor(NULL, b, context);
 }
 

@@ -1,5 +1,5 @@
 /* index.h - the large and huge blocks of a first-class heap, found from its lanes    layer 5: stock
- * Owns:    a lane's chunks of cells; a block's `tag` is its cell.   Called by: large.c, huge.c,
+ * Owns:    a lane's chunks of cells; a block has one, its `cell`.   Called by: large.c, huge.c,
  *          lanes.c, sample.c, slow.c, firstclass.c, resize.c, visit.c.   Calls: slab, bitmap.
  * Threads: a lane's user takes cells; the thread that frees a block gives its cell back, by one
  *          operation on one word, also after the heap was deleted. A chunk lives until the lane and
@@ -18,7 +18,7 @@ hidden void index_add_chunk(heap_t *lane, void *block);
 /* The next block's; NULL: none is at hand, or `h` is no lane. */
 hidden void *index_cell(const heap_t *h);
 /* A block is complete: its cell, if it has one, leads to its slab_t or huge_t from now on. */
-hidden void index_enter(void *cell, void *descriptor, bool is_huge);
+hidden void index_set(void *cell, void *descriptor, bool is_huge);
 hidden void index_give_back(void *cell);
 /* The first-class heap that has not ended; NULL: none, or `cell` is NULL. Asked by the block's
  * holder. */
@@ -27,11 +27,11 @@ hidden void *index_heap(const void *cell);
  * end overtakes counts nowhere. */
 hidden void index_count(const void *cell, uint64_t more);
 hidden uint64_t index_lane_bytes(const heap_t *lane); /* in large and huge blocks */
-/* The block with this tag ends. */
-static inline void index_leave(atomic_ptr_t *tag) {
-  void *cell = atomic_ptr_load_relaxed(tag); /* relaxed: the block's holder calls */
+/* The block ends whose word for its cell this is. */
+static inline void index_clear(atomic_ptr_t *word) {
+  void *cell = atomic_ptr_load_relaxed(word); /* relaxed: the block's holder calls */
   if (cell == NULL) return;
-  atomic_ptr_store_relaxed(tag, NULL);
+  atomic_ptr_store_relaxed(word, NULL);
   index_give_back(cell);
 }
 /* Calls `visitor` with each block, large or huge; false as soon as it says so. Any thread: what

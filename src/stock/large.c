@@ -42,12 +42,12 @@ void *large_malloc(heap_t *h, size_t size, size_t alignment) {
   s->inverse = 0;
   atomic_ptr_store_relaxed(&s->owner, NULL);
   void *cell = index_cell(h);
-  atomic_ptr_store_relaxed(&s->tag, cell);
+  atomic_ptr_store_relaxed(&s->cell, cell);
   atomic32_store_relaxed(&s->slices, (uint32_t)n);
   atomic64_store_relaxed(&s->size, usable);
   atomic32_store_relaxed(&s->kind, SLAB_IS_LARGE | (clean ? SLAB_IS_CLEAN : 0));
-  tails_enter(h, s, wish);
-  index_enter(cell, s, false);
+  tails_count(h, s, wish);
+  index_set(cell, s, false);
   index_count(cell, usable);
   count_live(h, 1);
   slab_count(usable, 0);
@@ -57,7 +57,7 @@ void *large_malloc(heap_t *h, size_t size, size_t alignment) {
   return p;
 }
 
-static void *tag_of(const slab_t *s) { return atomic_ptr_load_relaxed(&s->tag); }
+static void *cell_of_large(const slab_t *s) { return atomic_ptr_load_relaxed(&s->cell); }
 
 /* A block that grows uses all of the slice in which it ended. */
 static void set_size(slab_t *s, size_t size) {
@@ -67,7 +67,7 @@ static void set_size(slab_t *s, size_t size) {
   uint64_t more = (uint64_t)usable_for(size) - before; /* or less */
   slab_count(more, 0);
   slab_thread_count(more, usable_for(size) > before ? more : 0);
-  index_count(tag_of(s), more);
+  index_count(cell_of_large(s), more);
   atomic64_store_relaxed(&s->size, usable_for(size));
 }
 
@@ -84,12 +84,12 @@ void *large_with_headroom(heap_t *h, size_t size, size_t roomy) {
   if (p != NULL) {
     slab_t *s = slab_of(p);
     uint8_t *touched = arena_touched_last(p, used);
-    tails_leave(h, s);
+    tails_uncount(h, s);
     set_first_size(s, size);
     if (large_is_clean(p)) memset(touched, 0, more + 1);
     else if (more != 0 && arena_discard((char *)p + (used << SLICE_SHIFT), more << SLICE_SHIFT))
       memset(touched + 1, 0, more);
-    tails_enter(h, s, tails_wish(usable_for(size)));
+    tails_count(h, s, tails_wish(usable_for(size)));
     ASSERT_VALID(large_is_valid(s));
   }
   return p;
@@ -108,8 +108,8 @@ void large_free(heap_t *h, slab_t *s, void *p, const char *call) {
   if (unlikely((word & SLAB_IS_SAMPLED) != 0)) sample_end(p);
   size_t n = atomic32_load_relaxed(&s->slices);
   uint64_t size = atomic64_load_relaxed(&s->size);
-  index_count(tag_of(s), 0 - size);
-  index_leave(&s->tag); /* before the slices go: F2 */
+  index_count(cell_of_large(s), 0 - size);
+  index_clear(&s->cell); /* before the slices go: F2 */
   slab_count(0 - size, 0);
   slab_thread_count(0 - size, 0);
   count_live(h, (uint64_t)-1);
@@ -156,10 +156,10 @@ bool large_resize(heap_t *h, slab_t *s, void *p, size_t size) {
                                                  : arena_claim_at(behind, want - have, &clean)))
     return false;
   if (size > atomic64_load_relaxed(&s->size)) want = max_size(want, have); /* its headroom stays */
-  tails_leave(h, s);
+  tails_uncount(h, s);
   atomic32_store_relaxed(&s->slices, (uint32_t)want);
   set_size(s, size);
-  tails_enter(h, s, tails_wish(usable_for(size)));
+  tails_count(h, s, tails_wish(usable_for(size)));
   ASSERT_VALID(large_is_valid(s) && slab_slices_are_valid(s));
   if (want < have) arena_release((char *)p + (want << SLICE_SHIFT), have - want);
   return true;
@@ -172,9 +172,9 @@ void *large_move_to_huge(slab_t *s, void *p, size_t size) {
   size_t n = atomic32_load_relaxed(&s->slices), old_size = n << SLICE_SHIFT;
   if (arena_of(p)->is_added || arena_is_read(p, n)) return NULL;
   if ((slab_word(s) & SLAB_IS_SAMPLED) != 0) sample_end(p); /* while its bytes are there */
-  void *tag = atomic_ptr_load_relaxed(&s->tag);
+  void *cell = atomic_ptr_load_relaxed(&s->cell);
   atomic64_add_relaxed(&arena_counts.committed, (uint64_t)0 - n);
-  void *moved = huge_from_pages(tag, p, old_size, size);
+  void *moved = huge_from_pages(cell, p, old_size, size);
   if (moved == NULL) {
     atomic64_add_relaxed(&arena_counts.committed, n);
     return NULL;
@@ -182,11 +182,11 @@ void *large_move_to_huge(slab_t *s, void *p, size_t size) {
   uint64_t size_before = atomic64_load_relaxed(&s->size);
   slab_count(0 - size_before, 0);
   slab_thread_count(0 - size_before, 0 - size_before);
-  index_count(tag, 0 - size_before);
+  index_count(cell, 0 - size_before);
   atomic32_store_relaxed(&s->kind, 0);
-  atomic_ptr_store_relaxed(&s->tag, NULL); /* the cell is the huge block's now */
+  atomic_ptr_store_relaxed(&s->cell, NULL); /* the cell is the huge block's now */
   count_live(NULL, (uint64_t)-1);
-  tails_leave(NULL, s);
+  tails_uncount(NULL, s);
   arena_release_moved(p, n);
   return moved;
 }

@@ -47,7 +47,7 @@ static void begin_chain(heap_t *h, batch_t *b, slab_t *s, uintptr_t block) {
   block_link(block, 0);
   h->put_off++;
   h->aside->slots |= (uint64_t)1 << (b - h->aside->batch);
-  atomic64_store_relaxed(&b->chain, chain + (uint16_t)block + BATCH_ONE);
+  atomic64_store_relaxed(&b->word, chain + (uint16_t)block + BATCH_ONE);
   signal_fence();
   b->slab = s;
 }
@@ -71,7 +71,7 @@ void outbox_put(heap_t *h, slab_t *s, uintptr_t block) {
   bool is_first = b->slab != s;
   if (is_first && b->slab != NULL) publish(h, b);
   if (is_first) begin_chain(h, b, s, block);
-  else outbox_chain(b, block);
+  else outbox_add(b, block);
   if (batch_is_due(b)) publish(h, b);
   if (is_first && is_much(h)) outbox_flush(h);
 }

@@ -27,11 +27,11 @@ static inline batch_t *outbox_batch(const heap_t *h, uintptr_t block) {
 }
 /* Adds a block to the chain of its slab; true if it is due: outbox_publish_due. The heap may be
  * marked by no more than a fast free. */
-static always_inline bool outbox_chain(batch_t *b, uintptr_t block) {
-  uint64_t chain = batch_chain(b), first = (uint16_t)chain;
+static always_inline bool outbox_add(batch_t *b, uintptr_t block) {
+  uint64_t chain = batch_word(b), first = (uint16_t)chain;
   block_link(block, block - (uint16_t)block + first);
   signal_fence();
-  atomic64_store_relaxed(&b->chain, chain - first + (uint16_t)block + BATCH_ONE);
+  atomic64_store_relaxed(&b->word, chain - first + (uint16_t)block + BATCH_ONE);
   return batch_is_due(b);
 }
 /* Publishes the chain of the block's slab, if it is due. */

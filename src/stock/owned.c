@@ -37,8 +37,8 @@ static void link_slab(heap_t *h, slab_t *s, bool as_first) {
 }
 
 void owned_end_idleness(heap_t *h, slab_t *s) {
-  h->idle -= s->is_idle == SLAB_IDLE;
-  s->is_idle = 0;
+  h->idle -= s->idleness == SLAB_IDLE;
+  s->idleness = 0;
 }
 
 void owned_remove(heap_t *h, slab_t *s) {
@@ -64,9 +64,9 @@ void owned_move(heap_t *h, slab_t *s, bool as_first) {
 
 void owned_note_empty(heap_t *h, slab_t *s) {
   ASSERT(slab_used(s) == slab_others_freed(s));
-  if (s->is_idle == SLAB_IDLE) return;
+  if (s->idleness == SLAB_IDLE) return;
   if (s == owned_first(h, slab_class(s)) && h->idle < IDLE_MOST) {
-    s->is_idle = SLAB_IDLE;
+    s->idleness = SLAB_IDLE;
     h->idle++;
     return;
   }
@@ -115,7 +115,7 @@ void owned_sweep(heap_t *lane, unsigned looks) {
     }
     next = s->next;
     if (!slab_is_all_free(s)) continue;
-    if (s->is_idle == 0) s->is_idle = SLAB_SEEN_EMPTY;
+    if (s->idleness == 0) s->idleness = SLAB_SEEN_EMPTY;
     else owned_note_empty(lane, s);
   }
   o->sweep_at = slab_number(s);

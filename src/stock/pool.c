@@ -121,7 +121,7 @@ bool pool_rest(heap_t *h, uint32_t pages) {
   return true;
 }
 
-void pool_put_back(heap_t *h) { rest(h, 1); }
+void pool_return_unused(heap_t *h) { rest(h, 1); }
 
 /* Reads one word for 64 heaps, and passes over those that other threads have just claimed. */
 heap_t *pool_claim_resting(void) {

@@ -32,7 +32,7 @@ hidden void pool_discard_kept(void);  /* the idle chunk that may be needed soon 
 /* It goes back with what it has, `pages` in all. False if that is too much: the caller keeps it. */
 hidden bool pool_rest(heap_t *h, uint32_t pages);
 /* It goes back as it was claimed, unused. */
-hidden void pool_put_back(heap_t *h);
+hidden void pool_return_unused(heap_t *h);
 /* It stays as it is, as an operation never ended in it. Its part of the surplus goes back. */
 hidden void pool_abandon(heap_t *h);
 hidden heap_t *pool_claim_resting(void); /* one that rests; NULL: there is none */

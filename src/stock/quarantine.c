@@ -92,11 +92,11 @@ static bool unprotect(void *block, bool has_ended) {
   return true;
 }
 bool quarantine_unprotect(void *block) { return unprotect(block, false); }
-bool quarantine_let_go(void *block) { return unprotect(block, true); }
+bool quarantine_open_to_free(void *block) { return unprotect(block, true); }
 
 /* It may be used again. One that the system neither opens nor unmaps stays where it is. */
 static void *open_again(void *block) {
-  return block != NULL && quarantine_let_go(block) ? block : NULL;
+  return block != NULL && quarantine_open_to_free(block) ? block : NULL;
 }
 
 static size_t slot_of_large(quarantine_t *q) {

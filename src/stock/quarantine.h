@@ -58,6 +58,6 @@ hidden bool quarantine_protect(void *block, size_t from);
 /* All of it, if it is protected. False: the system does not. */
 hidden bool quarantine_unprotect(void *block);
 /* Opens one that has ended and goes to large_free next; it may lose its pages. False: as above. */
-hidden bool quarantine_let_go(void *block);
+hidden bool quarantine_open_to_free(void *block);
 /* One that is held back; NULL: there is none from `*slot` on, which moves. */
 hidden void *quarantine_take(quarantine_t *q, size_t *slot);

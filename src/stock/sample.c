@@ -122,12 +122,12 @@ static cold void note_peak(uint64_t last, uint64_t live) {
   }
 }
 
-/* Of a large, huge or guarded block. `slab`: NULL unless it is large; `tag`: NULL if guarded. */
+/* Of a large, huge or guarded block. `slab`: NULL unless it is large; `cell`: NULL if guarded. */
 typedef struct {
   slab_t *slab;
   sampled_t *sampled;
   atomic64_t *size;
-  atomic_ptr_t *tag;
+  atomic_ptr_t *cell;
 } record_t;
 static record_t record_of(void *p) {
   uintptr_t tenant = map_find(p);
@@ -136,9 +136,9 @@ static record_t record_of(void *p) {
     guard_slot_t *guarded = guard_slot_of(map_record(tenant), p);
     return (record_t){NULL, &guarded->sampled, &guarded->size, NULL};
   }
-  if (map_kind(tenant) == TENANT_HUGE) return (record_t){NULL, &b->sampled, &b->size, &b->tag};
+  if (map_kind(tenant) == TENANT_HUGE) return (record_t){NULL, &b->sampled, &b->size, &b->cell};
   slab_t *s = slab_of(p);
-  return (record_t){s, &s->sampled, &s->size, &s->tag};
+  return (record_t){s, &s->sampled, &s->size, &s->cell};
 }
 
 static atomic_ptr_t block_call; /* sample_visitor_t; relaxed: code, set once */
@@ -170,7 +170,7 @@ void sample_begin(heap_t *h, unsigned c, void *p, size_t size) {
   const uintptr_t *unused;
   uint32_t stack = stack_here();
   callstack_t *s = callstack_at(stack, &unused);
-  const void *cell = of.tag == NULL ? NULL : atomic_ptr_load_relaxed(of.tag);
+  const void *cell = of.cell == NULL ? NULL : atomic_ptr_load_relaxed(of.cell);
   atomic_ptr_store_relaxed(&block->heap, index_heap(cell));
   atomic32_store_relaxed(&block->since, os_now_ms());
   atomic32_store_relaxed(&block->thread, os_thread_number());

@@ -123,18 +123,18 @@ void heap_sweep_all(heap_t *lane) {
 bool heap_end_rest(void) {
   heap_t *h = pool_claim_resting();
   if (h == NULL) return false;
-  heap_end(held_join(h));
+  heap_end(held_add(h));
   return true;
 }
 
 void heap_end_parents(void) {
   heap_t *h = pool_claim_parents();
-  if (h != NULL) heap_end(held_join(h));
+  if (h != NULL) heap_end(held_add(h));
 }
 
 void heap_end_dead(void) {
   size_t words = pool_size() * POOL_ASK_WORDS; /* Bound: all heaps */
-  for (heap_t *h; (h = pool_claim_dead(&words)) != NULL;) heap_end(held_join(h));
+  for (heap_t *h; (h = pool_claim_dead(&words)) != NULL;) heap_end(held_add(h));
 }
 
 /* The free blocks of a first-class heap's slab count for no thread yet. */
@@ -157,7 +157,7 @@ static void end_quarantine(heap_t *h) {
   }
 }
 
-void heap_let_go(heap_t *h) {
+void heap_give_up_all(heap_t *h) {
   if (SECURE) end_quarantine(h);
   heap_flush_bins(h);
   for (unsigned c = 0; (c = heap_next_class(h, c)) != 0;)
@@ -176,7 +176,7 @@ void heap_let_go(heap_t *h) {
 }
 
 void heap_end(heap_t *h) {
-  heap_let_go(h);
+  heap_give_up_all(h);
   pool_release(h);
 }
 

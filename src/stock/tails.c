@@ -138,7 +138,7 @@ static cold void enter_or_discard(heap_t *h, slab_t *s, size_t tail) {
   count_tail(h, s, pages, tail);
 }
 
-void tails_enter(heap_t *h, slab_t *s, size_t wish) {
+void tails_count(heap_t *h, slab_t *s, size_t wish) {
   size_t pages = pages_of(s), used = pages_in_last(pages);
   uint8_t *touched = touched_of(s, pages);
   size_t tail = *touched - min_size(used, *touched);
@@ -147,11 +147,11 @@ void tails_enter(heap_t *h, slab_t *s, size_t wish) {
   count_tail(h, s, pages, tail);
 }
 
-void tails_leave(heap_t *h, const slab_t *s) { count(h, -s->counted); }
+void tails_uncount(heap_t *h, const slab_t *s) { count(h, -s->counted); }
 
 size_t tails_end(heap_t *h, const slab_t *s) {
   int32_t pages = pages_in(s->counted), tail = (s->counted - pages) / TAIL;
-  tails_leave(h, s);
+  tails_uncount(h, s);
   return pages_in_last((size_t)pages) + (size_t)tail;
 }
 

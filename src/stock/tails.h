@@ -11,9 +11,9 @@
 
 /* A large block has its slices and its size now: it is counted. `wish` is what tails_wish said. `h`
  * may be NULL, also below. */
-hidden void tails_enter(heap_t *h, slab_t *s, size_t wish);
+hidden void tails_count(heap_t *h, slab_t *s, size_t wish);
 /* It goes, or is about to change: it is counted no more. */
-hidden void tails_leave(heap_t *h, const slab_t *s);
+hidden void tails_uncount(heap_t *h, const slab_t *s);
 /* It is counted no more; how far the slice in which it ends was touched. */
 hidden size_t tails_end(heap_t *h, const slab_t *s);
 /* 0: tails are not too many; else how far the last slice of a block of that usable size is best

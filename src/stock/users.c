@@ -106,7 +106,7 @@ void users_settle(size_t number) {
   atomic32_store_relaxed(&u->stage, USERS_SETTLED);
 }
 
-bool users_have_parents(void) { return find_stage() == USERS_SETTLED && users_count() > 1; }
+bool users_have_strays(void) { return find_stage() == USERS_SETTLED && users_count() > 1; }
 
 /* `word` is its, and was read before. */
 static bool is_parents(size_t number, uint64_t word) {

@@ -34,7 +34,7 @@ hidden uint64_t users_thread(size_t number);
 hidden uint64_t users_end_dead(size_t number, uint64_t caller);
 /* Are heaps of a parent's other threads to be looked for? Not in a child with one thread: to end
  * them writes to pages that it shares with its parent. */
-hidden bool users_have_parents(void);
+hidden bool users_have_strays(void);
 /* The next place, below `places`, with such a heap, which nobody uses from now on. False: not among
  * those that were looked at. */
 hidden bool users_end_parents(size_t places, size_t *number);

@@ -171,7 +171,7 @@ void trace_leave(void) {
   else if (chunk != NULL) trace_drop_chunk(chunk);
 }
 
-void trace_let_go(void) {
+void trace_drop_stale(void) {
   stream_t *t = &trace_here.stream;
   if (likely(t->chunk == NULL) || t->is_busy || trace_is_on()) return;
   trace_chunk_t *chunk = take_own(t);

@@ -96,7 +96,7 @@ hidden void trace_leave(void); /* the calling thread ends */
 hidden bool trace_stop(void);
 hidden void trace_stopped(void);
 /* What the calling thread still has of a trace that was ended. */
-hidden void trace_let_go(void);
+hidden void trace_drop_stale(void);
 hidden uint64_t trace_lost(void);
 /* The last free of that address in the rings, other than the call that is under way if that is
  * `recorded`. `*ago`: in ns. False: there is none. */

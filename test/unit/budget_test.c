@@ -181,14 +181,14 @@ TEST(budget, under_pressure_a_refill_takes_the_fullest_slab, "") {
   enum { EACH = 128 }; /* 500 bytes: of a slab */
   static void *p[4 * EACH];
   for (int i = 0; i < 4 * EACH; i++) p[i] = fast_malloc(500);
-  heap_let_go(my_heap());
+  heap_give_up_all(my_heap());
   slab_t *fullest = slab_of(p[3 * EACH]);
   for (int i = 0; i < 4 * EACH; i++)
     if (slab_of(p[i]) != fullest ? i % 2 == 0 : i % 6 == 0) {
       fast_free(p[i]);
       p[i] = NULL;
     }
-  heap_let_go(my_heap());
+  heap_give_up_all(my_heap());
   unsigned c = class_of(500);
   atomic64_store_relaxed(&budget.level, PRESSURE_NEAR);
   heap_t *h = heap_enter();

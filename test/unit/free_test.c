@@ -186,7 +186,7 @@ TEST(free, a_chain_that_was_not_published_when_it_was_due_goes_with_the_next_fre
   heap_t *h = my_heap();
   for (int i = 0; i < BATCH_BLOCKS - 1; i++) fast_free(kept[i]);
   batch_t *b = outbox_batch(h, (uintptr_t)kept[0]);
-  CHECK(outbox_chain(b, (uintptr_t)kept[BATCH_BLOCKS - 1]));
+  CHECK(outbox_add(b, (uintptr_t)kept[BATCH_BLOCKS - 1]));
   CHECK_EQ(swaps_of(h), 0u);
   fast_free(kept[BATCH_BLOCKS]);
   CHECK_EQ(swaps_of(h), 1u);
@@ -244,7 +244,7 @@ static void take_none(void *context) {
 TEST(free, without_memory_for_a_heap_a_free_still_reaches_its_slab, "") {
   size_t size = 1000;
   allocate(&size);
-  heap_let_go(my_heap());
+  heap_give_up_all(my_heap());
   while (os_fake_fail(OS_FAKE_MAPPING, 1, true), pool_claim() != NULL) {}
   in_thread(release, NULL, false); /* a thread that can have no heap */
   CHECK_EQ(committed(), (uint64_t)0);

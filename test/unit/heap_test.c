@@ -35,7 +35,7 @@ TEST(heap, a_heap_with_a_slab_that_is_not_its_own_is_seen, "H2") {
 
 TEST(heap, a_heap_that_takes_a_slab_in_use_for_idle_is_seen, "H3") {
   heap_t *h = busy_heap();
-  EXPECT_ABORT((owned_first(h, CLASS)->is_idle = SLAB_IDLE, call()), "invariant H3");
+  EXPECT_ABORT((owned_first(h, CLASS)->idleness = SLAB_IDLE, call()), "invariant H3");
   EXPECT_ABORT((h->idle++, call()), "invariant H3");
 }
 
@@ -92,8 +92,8 @@ TEST(heap, frees_put_off_that_are_more_or_fewer_than_was_noted_are_seen, "H8") {
   for (int i = 0; i < 3; i++) fast_free(others[i]);
   batch_t *b = &h->aside->batch[bits_lowest(h->aside->slots)];
   CHECK_EQ(batch_count(b), 3u);
-  EXPECT_ABORT((atomic64_add_own(&b->chain, (uint64_t)1 << 32), call()), "invariant H8");
-  EXPECT_ABORT((atomic64_add_own(&b->chain, 0 - ((uint64_t)1 << 32)), call()), "invariant H8");
+  EXPECT_ABORT((atomic64_add_own(&b->word, (uint64_t)1 << 32), call()), "invariant H8");
+  EXPECT_ABORT((atomic64_add_own(&b->word, 0 - ((uint64_t)1 << 32)), call()), "invariant H8");
   EXPECT_ABORT((block_set_live((uintptr_t)others[1]), call()), "invariant H8");
 }
 

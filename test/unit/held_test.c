@@ -26,7 +26,7 @@ TEST(held, blocks_pass_from_what_is_freed_to_what_is_ready_and_back, "") {
   held_t after = heap_held(my_heap());
   CHECK_EQ(after.freed - before.freed, (size_t)6400);
   CHECK_EQ(after.ready, before.ready);
-  heap_let_go(my_heap());
+  heap_give_up_all(my_heap());
   CHECK_EQ(sum_of(heap_held(my_heap())), 0u);
   CHECK_EQ(taken(), 0u);
 }
@@ -34,12 +34,12 @@ TEST(held, blocks_pass_from_what_is_freed_to_what_is_ready_and_back, "") {
 TEST(held, a_heap_is_joined_only_by_a_thread_that_asks_for_its_bytes, "") {
   free_block_t *p = fast_malloc(64);
   uint64_t before = taken();
-  held_join(my_heap());
+  held_add(my_heap());
   CHECK_EQ(taken(), before);
   slab_thread.is_asked = true;
-  held_join(my_heap());
+  held_add(my_heap());
   CHECK_EQ(taken(), before + sum_of(heap_held(my_heap())));
-  held_leave(my_heap());
+  held_take_off(my_heap());
   CHECK_EQ(taken(), before);
   fast_free(p);
 }

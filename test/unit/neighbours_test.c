@@ -1,5 +1,5 @@
-/* neighbours_test.c - blocks of several threads in the same slabs, in the secure grade: a free looks
- * at the bytes behind the block before it, whoever has that. Run under ThreadSanitizer too. */
+/* neighbours_test.c - blocks of several threads in the same slabs, in the secure grade: a free
+ * looks at the bytes behind the block before it, whoever has that. Under ThreadSanitizer too. */
 #include "heaps.h"
 
 #include "../../src/secure/secure.h"

@@ -120,13 +120,13 @@ TEST(partial, a_slab_is_found_in_whichever_arena_and_an_arena_without_any_is_lef
 TEST(partial, a_slab_taken_over_brings_its_chain_its_count_and_no_neighbours, "I1") {
   slab_t *s = just_made_partial(3);
   s->next = s->prev = s;
-  s->is_idle = 1;
+  s->idleness = 1;
   partial_publish(s);
   CHECK_EQ(slab_find_partial(CLASS, &heap_c), s);
   CHECK_EQ(atomic_ptr_load_relaxed(&s->owner), (void *)&heap_c);
   CHECK_NULL(s->next);
   CHECK_NULL(s->prev);
-  CHECK_EQ(s->is_idle, 0);
+  CHECK_EQ(s->idleness, 0);
   CHECK_EQ(slab_used(s), 3u);
   CHECK_EQ(take_all(s), capacity() - 3);
 }

@@ -70,7 +70,7 @@ TEST(shrink, an_own_slab_of_which_only_a_bin_had_blocks_goes_with_a_flush_or_is_
   CHECK_EQ(slab_of((void *)h->bin[own]), own_slab(h)->next);
   heap_flush_bins(h);
   CHECK_EQ(h->own->slab_count[own], 1);
-  CHECK(own_slab(h)->is_idle == SLAB_IDLE && h->idle == 1);
+  CHECK(own_slab(h)->idleness == SLAB_IDLE && h->idle == 1);
 }
 
 TEST(shrink, each_step_of_a_trim_takes_a_class_and_after_all_of_them_a_heap_at_rest_ends, "") {
@@ -291,7 +291,7 @@ TEST(shrink, a_heap_that_lets_go_has_nothing_and_has_learned_nothing, "") {
   h->put_off_more = h->trims_due = 7;
   h->aside->remote = 1;
   atomic32_add_relaxed(&heap_trims, 1);
-  heap_let_go(h);
+  heap_give_up_all(h);
   for (unsigned c = 1; c < CLASS_COUNT; c++)
     CHECK(h->bin[c] == 0 && h->aside->returned[c] == 0 && h->own->slab_count[c] == 0);
   check_that_nothing_waits(h);
@@ -309,7 +309,7 @@ TEST(shrink, a_heap_that_lets_go_has_no_idle_slabs, "") {
   heap_t *h = heap_enter();
   heap_flush_bins(h);
   CHECK_EQ((int)h->idle, 1);
-  heap_let_go(h);
+  heap_give_up_all(h);
   CHECK_EQ((int)h->idle, 0);
   CHECK_EQ(committed(), 0u);
 }
@@ -351,7 +351,7 @@ static heap_t *emptied_lane(void) {
 static unsigned count_seen(const heap_t *lane) {
   unsigned seen = 0;
   for (slab_t *s = owned_first(lane, class_of(1000)); s != NULL; s = s->next)
-    seen += s->is_idle == SLAB_SEEN_EMPTY;
+    seen += s->idleness == SLAB_SEEN_EMPTY;
   return seen;
 }
 
@@ -378,7 +378,7 @@ TEST(shrink, a_sweep_begins_anew_if_the_slab_where_it_ended_has_left_the_lane, "
   slab_release(s);
   slab_t *other = slab_of(fast_malloc(1000)); /* the same one, in another's hands */
   CHECK_EQ(other, s);
-  s->is_idle = SLAB_SEEN_EMPTY;
+  s->idleness = SLAB_SEEN_EMPTY;
   lane->own->sweep_at = slab_number(s);
   lane->own->sweep_class = 0;
   unsigned owned = lane->own->slab_count[class_of(1000)];

@@ -111,8 +111,8 @@ TEST(slow, a_thread_that_the_limit_refused_may_have_a_slab_of_1_KiB_blocks_once,
   CHECK_EQ(committed() * SLICE_SIZE, (uint64_t)(MiB(2) + SLICE_SIZE));
   CHECK_EQ(count_more(200, 1000), (size_t)0);
   for (size_t i = 0; i < n; i++) fast_free(p[i]); /* below the limit again */
-  heap_let_go(my_heap());
-  for (int i = 0; i < 8; i++) heap_look(my_heap());
+  heap_give_up_all(my_heap());
+  for (int i = 0; i < 8; i++) heap_do_due(my_heap());
   CHECK_EQ((int)my_heap()->reserve, RESERVE_DENIED);
   n = fill_to_limit(p, 4000);
   CHECK_GE(count_more(1000, 1000), (size_t)16);

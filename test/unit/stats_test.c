@@ -109,7 +109,7 @@ TEST(stats, the_peak_of_what_sixteen_threads_hold_at_once_is_known_when_all_is_f
 TEST(stats, blocks_freed_by_others_and_blocks_of_slabs_of_nobody_are_counted_right, "I3") {
   void *p[1000];
   for (int i = 0; i < 1000; i++) p[i] = fast_malloc(100);
-  heap_let_go(my_heap());
+  heap_give_up_all(my_heap());
   for (int i = 0; i < 400; i++) fast_free(p[i]);
   outbox_flush(my_heap());
   heap_flush_bins(my_heap());

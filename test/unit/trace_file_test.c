@@ -32,7 +32,7 @@ TEST(trace_file, one_that_was_ended_gets_no_more_events_and_another_begins_with_
     CHECK_EQ((int)trace_start_late(make_path()), TRACE_BUSY); /* calls are still slow */
     trace_stopped();
     record_free(16);
-    if (round % 2 == 0) trace_let_go();
+    if (round % 2 == 0) trace_drop_stale();
     const char *bytes = take_file(&size);
     CHECK_EQ(size, (size_t)3 * TRACE_CHUNK);
     CHECK_EQ(read_all(bytes, size, events, 20), (size_t)3); /* a leave, too */
@@ -95,7 +95,7 @@ TEST(trace_file, a_thread_that_dies_at_work_on_one_keeps_no_other_from_the_next,
       record_free(32);
       CHECK(trace_stop());
       trace_stopped();
-      trace_let_go();
+      trace_drop_stale();
       const char *bytes = take_file(&size);
       CHECK_EQ(read_all(bytes, size, events, 2), (size_t)1);
       CHECK_EQ(events[0].address, (uintptr_t)32);

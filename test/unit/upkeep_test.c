@@ -130,12 +130,12 @@ static void write_and_look(size_t size, size_t at, uint64_t value) {
   uint64_t *p[BLOCKS];
   for (int i = 0; i < BLOCKS; i++) p[i] = fast_malloc(size);
   for (int i = 0; i < BLOCKS; i++) fast_free(p[i]);
-  heap_look_last();
+  heap_check_last();
   uint64_t before = p[7][at];
   p[7][at] = value;
-  EXPECT_ABORT(heap_look_last(), "heap corruption: .* in exit");
+  EXPECT_ABORT(heap_check_last(), "heap corruption: .* in exit");
   p[7][at] = before;
-  heap_look_last();
+  heap_check_last();
 }
 
 TEST(upkeep, a_write_to_a_freed_block_s_link_or_key_is_found_at_exit, "") {
@@ -147,4 +147,4 @@ TEST(upkeep, a_write_to_a_freed_block_s_link_or_key_is_found_at_exit, "") {
   }
 }
 
-TEST(upkeep, a_thread_without_a_heap_has_nothing_to_look_at_at_exit, "") { heap_look_last(); }
+TEST(upkeep, a_thread_without_a_heap_has_nothing_to_look_at_at_exit, "") { heap_check_last(); }

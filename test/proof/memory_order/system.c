@@ -164,7 +164,7 @@ void os_advise_huge(void *at, size_t size, bool huge) { (void)at, (void)size, (v
 uint32_t os_now_ms(void) { return 0; }
 size_t os_processors(void) { return 2; }
 void trace_leave(void) {} /* nothing is traced here */
-void trace_let_go(void) {}
+void trace_drop_stale(void) {}
 uintptr_t os_space_start(void) { return GiB(FIRST_WINDOW); }
 uintptr_t os_space_end(void) { return GiB(ELSEWHERE); }
 unsigned os_backtrace(uintptr_t *frames, unsigned most, bool by_tables) {

@@ -5,7 +5,7 @@
  * and in src/stock/outbox.c: outbox_publish_due outbox_flush
  * and in src/heap/free.c: put_back free_unchained heap_free_others
  * and in src/heap/fast.h: fast_put_back
- * and in src/stock/shrink.c: flush_list flush_fresh flush_bin heap_flush_bins heap_let_go
+ * and in src/stock/shrink.c: flush_list flush_fresh flush_bin heap_flush_bins heap_give_up_all
  * and in src/stock/owned.c: owned_add owned_let_go
  * and in src/heap/refill.c: borrow_medium take_fresh borrow find_list refill
  * and in src/stock/returned.c: returned_take
@@ -230,7 +230,7 @@ inline free_any() {
   fi
 }
 
-inline leave() {                          /* heap_let_go */
+inline leave() {                          /* heap_give_up_all */
   FLUSH_LIST(bin);
   FLUSH_LIST(returned);
   flush_shared();

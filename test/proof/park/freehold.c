@@ -1379,7 +1379,7 @@ static void look_heap_by_heap(void) {
 }
 static void look_last(void) {
   void (*last)(void);
-  *(void **)&last = library_hidden("heap_look_last");
+  *(void **)&last = library_hidden("heap_check_last");
   last();
 }
 static void look_at_sums(void) { api.mallinfo2(); }

@@ -126,7 +126,7 @@ bool oracle_pool_is_empty(void) {
 
 bool oracle_is_chained(const void *p) {
   const batch_t *b = outbox_batch(own_heap(), (uintptr_t)p);
-  return b->slab == slab_of(p) && batch_chain(b) >> 48 > 1;
+  return b->slab == slab_of(p) && batch_word(b) >> 48 > 1;
 }
 
 bool oracle_magazine_is_empty(void) { return own_heap()->singles == 0; }
