@@ -51,8 +51,10 @@ static atomic_ptr_t *take_cell(chunk_t *c) {
   return cell;
 }
 
-uint64_t index_lane_bytes(const heap_t *lane) {
-  return atomic64_load_relaxed(&lane->own->lane_bytes) % MARK_UNIT;
+/* A block may be counted out before it is counted in. */
+int64_t index_lane_bytes(const heap_t *lane) {
+  int64_t bytes = (int64_t)(atomic64_load_relaxed(&lane->own->lane_bytes) % MARK_UNIT);
+  return bytes < (int64_t)MARK_UNIT / 2 ? bytes : bytes - (int64_t)MARK_UNIT;
 }
 
 /* The lane's sum begins, with a mark that no other has. */

@@ -9,7 +9,7 @@ lanes_counts_t lanes_use(const fh_heap_t *heap) {
   heap_t *lane = atomic_ptr_load_acquire(&heap->lanes); /* S-lanes */
   for (; lane != NULL; lane = lanes_next(lane)) {       /* Bound: the heap's lanes */
     use.slabs += atomic32_load_relaxed(&lane->own->lane_slabs);
-    use.bytes += index_lane_bytes(lane);
+    use.bytes += (uint64_t)index_lane_bytes(lane);
   }
   if ((int64_t)use.bytes < 0) use.bytes = 0; /* read between a block's two counts */
   return use;

@@ -198,6 +198,18 @@ TEST(index, a_large_block_for_which_the_index_has_no_room_is_refused, "F2") {
   CHECK_EQ(visited(heap), 1u);
 }
 
+/* As while one is freed whose size its holder has not counted yet. */
+TEST(index, blocks_that_are_counted_out_before_they_are_counted_in_are_no_use_of_a_quota, "F2") {
+  heap = firstclass_new();
+  void *p = firstclass_aligned(heap, 1, 100000);
+  const void *cell = atomic_ptr_load_relaxed(&slab_of(p)->cell);
+  uint64_t bytes = lanes_use(heap).bytes;
+  index_count(cell, 0 - 2 * bytes);
+  CHECK_EQ(lanes_use(heap).bytes, (uint64_t)0);
+  index_count(cell, 2 * bytes);
+  CHECK_EQ(lanes_use(heap).bytes, bytes);
+}
+
 /* The free of a block may be overtaken by the end of its heap, whose lane is then given back. */
 TEST(index, who_frees_a_large_block_reads_nothing_of_the_lane, "F2") {
   enum { HEAPS_SIZE = PLACES_IN_CHUNK * sizeof(heap_t) };
