@@ -26,8 +26,8 @@ hidden void *index_heap(const void *cell);
 /* So many bytes more, modulo 2^48, are in the block with this cell, or NULL. A free that the lane's
  * end overtakes counts nowhere. */
 hidden void index_count(const void *cell, uint64_t more);
-hidden int64_t index_lane_bytes(
-  const heap_t *lane); /* in large and huge blocks; about 0: or less */
+/* In the lane's large and huge blocks; for a moment it may be below 0. */
+hidden int64_t index_lane_bytes(const heap_t *lane);
 /* The block ends whose word for its cell this is. */
 static inline void index_clear(atomic_ptr_t *word) {
   void *cell = atomic_ptr_load_relaxed(word); /* relaxed: the block's holder calls */
