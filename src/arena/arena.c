@@ -199,7 +199,7 @@ bool arena_is_valid(const arena_t *a) {
     uint64_t free = atomic64_load_relaxed(&a->free[first / 64]);
     uint64_t clean = free & ~atomic64_load_relaxed(&arena_maps(a)->dirty[first / 64]);
     HOLDS(A5, (atomic64_load_relaxed(&arena_maps(a)->unmapped[first / 64]) & free) == 0);
-    HOLDS(A6, (atomic64_load_relaxed(&arena_maps(a)->purged[first / 64]) & ~clean) == 0);
+    HOLDS(A6, (atomic64_load_relaxed(&arena_maps(a)->purged[first / 64]) & free & ~clean) == 0);
     for (uint64_t left = free; left != 0; left &= left - 1) /* Bound: the bits of a word */
       slices_are_valid(a, first + bits_lowest(left), 1, true);
     if (clean == 0 || !is_present(a, first, min_size(64, mapped - first))) continue;

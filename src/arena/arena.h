@@ -14,7 +14,7 @@
  *          A4 a free slice that is not dirty has no `touched` pages. Of others what lies behind
  *             these is not in memory, unless it is pinned or `arena_populate` wants it
  *          A5 what is unmapped is not free
- *          A6 what is purged is free and not dirty */
+ *          A6 what is free and was purged is not dirty */
 #pragma once
 
 #include "../base/sizeclass.h"

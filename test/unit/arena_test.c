@@ -23,11 +23,12 @@ static void free_what_is_not_mapped(char *p) {
   bitmap_release(arena_of(p)->free, atomic64_load_relaxed(&arena_of(p)->mapped), 1);
 }
 
-/* All slices of a group that has free ones, as unmapped or as purged. */
+/* All slices of a group that has free ones, as unmapped, or as purged and dirty. */
 static void note_free(void *p, bool as_purged) {
   arena_maps_t *maps = arena_maps(arena_of(p));
   size_t word = arena_slice(p) / 64;
   atomic64_store_relaxed(as_purged ? &maps->purged[word] : &maps->unmapped[word], UINT64_MAX);
+  if (as_purged) atomic64_store_relaxed(&maps->dirty[word], UINT64_MAX);
 }
 
 TEST(arena, a_free_slice_that_is_not_mapped_or_was_written_to_is_seen, "A2 A3 A5 A6") {

@@ -103,7 +103,7 @@ TEST(heap, a_never_used_block_that_a_visitor_would_take_for_live_is_seen, "H9") 
     CHECK(fast_malloc(class_size(MEDIUM_CLASS)) != NULL);
     f = heap_fresh(my_heap(), MEDIUM_CLASS);
   }
-  CHECK_GT(f.count, 0);
+  CHECK_GT(f.count, 0u);
   EXPECT_ABORT((atomic64_store_relaxed(&slab_of((void *)f.first)->fresh, 0), call()),
                "invariant H9");
 }
