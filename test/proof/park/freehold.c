@@ -1063,7 +1063,7 @@ static void make_used_heap(void) {
   block[51] = hold(api.heap_malloc(heap, huge_size()), huge_size());
 }
 /* With large blocks in two chunks of its index, most of which others have freed. */
-enum { LARGE_FROM = 52, LARGE_TO = LARGE_FROM + 64, IN_CHUNK = 56, LARGE_KEPT = 21 };
+enum { LARGE_FROM = 52, LARGE_TO = LARGE_FROM + 64, IN_CHUNK = 55, LARGE_KEPT = 21 };
 static void free_most_of_large(void) {
   for (unsigned i = LARGE_FROM; i < LARGE_TO; i++)
     if ((i - LARGE_FROM) % LARGE_KEPT != 0) put(block[i]);
@@ -1590,6 +1590,22 @@ static void mark_left_behind(void) {
   step_end();
 }
 
+/* ... or out of a call that is not fast, which it has cut short for good. */
+static void jump_when_busy(uintptr_t instruction) {
+  (void)instruction;
+  if (oracle_heap_is_busy()) siglongjmp(out_of_free, 1);
+}
+static void heap_left_behind(void) {
+  own(400, 10);
+  put(get(KIB(300)));
+  if (sigsetjmp(out_of_free, 1) == 0) {
+    step_begin(jump_when_busy);
+    api.collect(false);
+    park_fail("a collection sets no mark");
+  }
+  step_end();
+}
+
 /* The heap that rests is used by a thread whose own does not rest. */
 static void use_it(void) { put(get(64)); }
 static void use_in_thread(void) {
@@ -2088,6 +2104,7 @@ const operation_t freehold_operations[] = {
   {"first-use-resting", malloc_one, somebody_rests, hold_one, NULL, IS_BARE},
   {"thread-exit-no-rest", NULL, cannot_rest, NULL, NULL, 0},
   {"thread-exit-marked", NULL, mark_left_behind, NULL, NULL, 0},
+  {"thread-exit-busy", NULL, heap_left_behind, NULL, NULL, OTHER_DIED},
   {"ask-bytes", ask_bytes, own_free_blocks, NULL, NULL, 0},
   {"ask-bytes-put-off", ask_bytes, few_put_off, NULL, NULL, 0},
   {"ask-bytes-gathered", ask_bytes, many_gathered, NULL, NULL, 0},

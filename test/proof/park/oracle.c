@@ -136,6 +136,8 @@ bool oracle_heap_is_marked(void) {
   return here->limit == 0 || here->window == 0;
 }
 
+bool oracle_heap_is_busy(void) { return own_heap()->busy != 0; }
+
 void oracle_let_nobody_rest(void) {
   atomic32_store_relaxed((atomic32_t *)library_hidden("resting_pages"), RESTING_PAGES);
 }
