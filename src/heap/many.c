@@ -30,7 +30,8 @@ size_t heap_free_many(void *const *blocks, size_t count) {
   fast_freed_t freed = FAST_FREED;
   size_t n = 0;
   if (window == 0) return 0;
-  here_mark_free();                          /* from here on no handler takes the slabs away */
+  /* from here on no handler takes the slabs away */
+  here_mark_free();
   while (n < count && freed == FAST_FREED) { /* Bound: the caller's blocks */
     uintptr_t block = (uintptr_t)blocks[n];
     if (unlikely(window_of(block) != window)) break;

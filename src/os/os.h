@@ -7,8 +7,8 @@
  *          heap is marked then. What opens, renames or removes files: files_windows.c.
  *
  * A port defines these functions, in a folder of its own: linux, windows, or bsd for FreeBSD and
- * macOS. posix.c is for all but Windows; without.c answers for a system that has no such
- * thing. No other layer names a file of the kernel's. test/unit/os_fake.c serves the unit tests. */
+ * macOS. posix.c is for all but Windows; without.c answers for systems that lack something. No
+ * other layer names a file of the kernel's. test/unit/os_fake.c serves the unit tests. */
 #pragma once
 
 #include "../base/atomic.h"

@@ -139,6 +139,7 @@ void *quarantine_give_way(quarantine_t *q, void *block) {
 void *quarantine_take(quarantine_t *q, size_t *slot) {
   void *block = NULL;
   for (; block == NULL && *slot < QUARANTINE_SLOTS; ++*slot) {
+    if (atomic_ptr_is_relaxed(&q->slots[*slot], NULL)) continue; /* its page may be untouched */
     block = atomic_ptr_exchange_own(&q->slots[*slot], NULL);
     if (*slot >= LARGE_FROM) block = open_again(block);
   }

@@ -31,6 +31,12 @@ TEST(files, a_path_that_is_too_long_does_not_name_another_file, "") {
   CHECK(os_create(name) == -1); /* its first 512 characters would do */
 }
 
+/* Here wine shows the files of the system below. */
+TEST(files, files_of_other_systems_are_not_read_though_they_may_be_there, "") {
+  CHECK(os_open("\\etc\\passwd") != -1);
+  CHECK(os_open("/etc/passwd") == -1);
+}
+
 TEST(files, a_write_that_follows_another_at_once_follows_it_in_the_file, "") {
   EXPECT_ABORT((os_write(2, "one ", 4), os_write(2, "two\n", 4), os_abort()), "^one two$");
 }

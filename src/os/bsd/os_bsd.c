@@ -114,8 +114,8 @@ size_t os_resident(const void *at, size_t size) {
 
 uint64_t os_memory(void) {
   uint64_t bytes = 0;
-  return OS_CALL(sysctlbyname, MEMORY_NAME, &bytes, &(size_t){sizeof bytes}, NULL, 0) == 0 ? bytes
-                                                                                           : 0;
+  long result = OS_CALL(sysctlbyname, MEMORY_NAME, &bytes, &(size_t){sizeof bytes}, NULL, 0);
+  return result == 0 ? bytes : 0;
 }
 size_t os_processors(void) {
   int count = 0;

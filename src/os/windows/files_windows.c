@@ -29,7 +29,11 @@ static int open_file(const char *from, uint32_t access, uint32_t how) {
     CreateFileW(path_of(&path, from), access, FILE_SHARED, NULL, how, FILE_PLAIN, NULL);
   return (int)(intptr_t)file; /* -1 is none; handles have 32 bits */
 }
-int os_open(const char *path) { return open_file(path, (uint32_t)FILE_READ, FILE_THERE); }
+/* What begins with a slash is a file of another system's, such as /etc/freehold.conf. Here anybody
+ * may make a folder of that name, and everybody's programs would obey what lies there. */
+int os_open(const char *path) {
+  return *path == '/' ? -1 : open_file(path, (uint32_t)FILE_READ, FILE_THERE);
+}
 int os_create(const char *path) { return open_file(path, FILE_WRITE, FILE_NEW); }
 int os_append(const char *path) { return open_file(path, FILE_APPEND, FILE_THERE); }
 void os_close(int file) { NtClose(handle_of(file)); }
