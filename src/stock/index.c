@@ -142,8 +142,10 @@ void *index_heap(const void *cell) {
   return cell != NULL ? atomic_ptr_load_relaxed(&chunk_of(cell)->heap) : NULL;
 }
 
+/* A block may outlive its heap by so many indexes that its mark comes back: so the heap is asked
+ * for first. It may end right after that: so the mark is compared. */
 void index_count(const void *cell, uint64_t more) {
-  if (cell == NULL) return;
+  if (index_heap(cell) == NULL) return;
   const chunk_t *c = chunk_of(cell);
   uint64_t before = atomic64_load_relaxed(c->bytes), after;
   do {

@@ -151,9 +151,12 @@ static void end_quarantine(heap_t *h) {
     slab_t *s = slab_of(p);
     bool is_large = slab_kind(slab_word(s)) == SLAB_LARGE;
     slab_thread_count(is_large ? atomic64_load_relaxed(&s->size) : class_size(slab_class(s)), 0);
+    if (is_large) {
+      large_free(h, s, p, "free"); /* its pages may be gone */
+      continue;
+    }
     if (!bits_are_zero(p, sizeof(free_block_t))) fatal("write after free", p, "free");
-    if (is_large) large_free(h, s, p, "free");
-    else outbox_put(h, s, (uintptr_t)p);
+    outbox_put(h, s, (uintptr_t)p);
   }
 }
 

@@ -210,6 +210,22 @@ TEST(index, blocks_that_are_counted_out_before_they_are_counted_in_are_no_use_of
   CHECK_EQ(lanes_use(heap).bytes, bytes);
 }
 
+/* Marks are counted modulo 2^16. */
+TEST(index, a_block_that_outlives_its_heap_by_very_many_others_counts_for_none_of_them, "F2") {
+  heap = firstclass_new();
+  void *p = firstclass_aligned(heap, 1, 100000);
+  const void *cell = atomic_ptr_load_relaxed(&slab_of(p)->cell);
+  uint64_t bytes = lanes_use(heap).bytes;
+  firstclass_delete(heap);
+  for (int i = 0; i < 1 << 16; i++) {
+    heap = firstclass_new();
+    CHECK(firstclass_aligned(heap, 1, 100000) != NULL);
+    index_count(cell, 0 - bytes);
+    CHECK_EQ(lanes_use(heap).bytes, bytes);
+    firstclass_destroy(heap);
+  }
+}
+
 /* The free of a block may be overtaken by the end of its heap, whose lane is then given back. */
 TEST(index, who_frees_a_large_block_reads_nothing_of_the_lane, "F2") {
   enum { HEAPS_SIZE = PLACES_IN_CHUNK * sizeof(heap_t) };

@@ -47,6 +47,24 @@ TEST(secure, what_a_dead_thread_held_back_is_free_once_its_heap_is_found, "") {
   CHECK_LE(atomic64_load_relaxed(&arena_counts.committed), before + 1);
 }
 
+static void free_large(void *context) {
+  (void)context;
+  secure_free(allocate(KiB(200)), ORIGIN_MALLOC, "");
+}
+
+/* As at RLIMIT_DATA: then it goes without its pages. */
+TEST(secure, a_large_block_of_a_dead_thread_that_the_system_does_not_open_is_not_read, "") {
+  first_thread = os_thread();
+  secure_free(allocate(100), ORIGIN_MALLOC, "");
+  in_thread(free_large, NULL, false);
+  os_fake.has_ended = all_others_have_ended;
+  uint64_t before = atomic64_load_relaxed(&arena_counts.committed);
+  os_fake_fail(1u << OS_FAKE_PROTECT, 1, true);
+  heap_collect(true);
+  os_fake_fail(1u << OS_FAKE_PROTECT, 0, false);
+  CHECK_LE(atomic64_load_relaxed(&arena_counts.committed), before - 4);
+}
+
 static void write_to_a_dead_threads(void) {
   char *rested;
   first_thread = os_thread();
