@@ -64,7 +64,7 @@ static bool fills(int64_t what) { return (option_get(OPTION_fill) & what) != 0; 
 static void let_go_if_asked(void) {
   if (option_get(OPTION_caches)) return;
   if (SECURE) secure_end_quarantine();
-  heap_let_go_own();
+  heap_give_up_own();
 }
 
 static void fill_new(char *block, size_t from) {

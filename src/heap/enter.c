@@ -226,7 +226,7 @@ struct fh_heap *heap_choose(struct fh_heap *heap) {
   return before;
 }
 
-void heap_let_go_own(void) {
+void heap_give_up_own(void) {
   heap_t *h = heap_enter_own();
   if (h == NULL) return;
   heap_give_up_all(h);

@@ -26,7 +26,7 @@ hidden void heap_close_own(void);
  * The one before. */
 hidden struct fh_heap *heap_choose(struct fh_heap *heap);
 /* Lets go of all that the thread's heap keeps. */
-hidden void heap_let_go_own(void);
+hidden void heap_give_up_own(void);
 hidden void heap_watch_threads(void); /* at load: C libraries may lock to make a key */
 
 /* What the budget allows; `now` as in budget_tick. True: it is to be looked at often. */

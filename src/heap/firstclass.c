@@ -21,6 +21,7 @@ static heap_t *add_lane(fh_heap_t *heap) {
   heap_t *lane = pool_claim_lane();
   if (lane == NULL) return NULL;
   held_add(lane);
+  heap_end_quarantine(lane);
   heap_give_up_all(lane); /* of what a thread has left in it */
   atomic_ptr_store_relaxed(&lane->tag, heap);
   atomic32_store_relaxed(&lane->lane_state, LANE_BUSY);

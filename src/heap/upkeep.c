@@ -11,7 +11,7 @@
 
 void heap_collect(bool force) {
   if (force) atomic32_add_relaxed(&heap_trims, 1); /* others answer with their next slow calls */
-  heap_let_go_own();
+  heap_give_up_own();
   if (force) heap_end_dead();
   /* Bound: those that rest now; threads may go on ending */
   for (uint32_t n = pool_resting_pages(); n > 0 && heap_end_rest(); n--) continue;

@@ -66,10 +66,24 @@ static out_of_line void put_nearest_first(heap_t *h, size_t n, size_t wish) {
 
 static void release_run(slab_t *s, size_t n) { arena_release((void *)slab_base(s), n); }
 
+/* First the heap's part goes, then it leaves the sum. A thread that ends between the two leaves the
+ * sum too high; the other way round its part would be taken off twice (pool_abandon). */
 static void give_up_more_singles(heap_t *h) {
-  if (h->own->more_singles != 0) surplus_add(0u - h->own->more_singles);
-  if ((h->own->more_singles | h->own->missed_singles) != 0) /* else its page may be untouched */
-    h->own->more_singles = h->own->missed_singles = 0;
+  uint32_t singles = h->own->more_singles;
+  if ((singles | h->own->missed_singles) == 0) return; /* its page may be untouched */
+  h->own->more_singles = h->own->missed_singles = 0;
+  signal_fence();
+  if (singles != 0) surplus_add(0u - singles);
+}
+
+/* Likewise; what comes is in the sum first. */
+static void set_run_most(heap_t *h, size_t most) {
+  int32_t more = (int32_t)most - h->run_most;
+  if (more > 0) surplus_add((uint32_t)more);
+  signal_fence();
+  h->run_most = (uint16_t)most;
+  signal_fence();
+  if (more < 0) surplus_add((uint32_t)more);
 }
 
 /* With more than two processors the heap may pass its due: what another thread has used meanwhile
@@ -130,9 +144,7 @@ static void renew_run_most(heap_t *h, size_t n) {
   bool wants = n <= RUN_MOST && h->run_slices + n > most;
   if (wants && may_have_more_runs(most, singles)) most += RUN_LEAST;
   most = min_size(most, min_size(earned_slices(h), RUN_SPARE * singles));
-  if (most == h->run_most) return;
-  surplus_add((uint32_t)most - h->run_most);
-  h->run_most = (uint16_t)most;
+  set_run_most(h, most);
 }
 
 /* May the heap keep a run of `n` slices? The longest runs make room: they are the fewest. */
@@ -181,8 +193,7 @@ void magazine_empty(heap_t *h) {
 
 void magazine_forget(heap_t *h) {
   give_up_more_singles(h);
-  if (h->run_most != 0) surplus_add(0u - h->run_most);
-  h->run_most = 0;
+  set_run_most(h, 0);
 }
 
 static bool are_touched(const slab_t *s, size_t n) {

@@ -144,24 +144,7 @@ static out_of_line void untag(slab_t *s) {
   atomic_ptr_store_relaxed(&s->tag, NULL);
 }
 
-/* What a thread held back that died: secure grade. Not the caller but that thread has freed it. */
-static void end_quarantine(heap_t *h) {
-  size_t slot = 0;
-  for (void *p; (p = quarantine_take(heap_quarantine(h), &slot)) != NULL;) { /* Bound: its slots */
-    slab_t *s = slab_of(p);
-    bool is_large = slab_kind(slab_word(s)) == SLAB_LARGE;
-    slab_thread_count(is_large ? atomic64_load_relaxed(&s->size) : class_size(slab_class(s)), 0);
-    if (is_large) {
-      large_free(h, s, p, "free"); /* its pages may be gone */
-      continue;
-    }
-    if (!bits_are_zero(p, sizeof(free_block_t))) fatal("write after free", p, "free");
-    outbox_put(h, s, (uintptr_t)p);
-  }
-}
-
 void heap_give_up_all(heap_t *h) {
-  if (SECURE) end_quarantine(h);
   heap_flush_bins(h);
   for (unsigned c = 0; (c = heap_next_class(h, c)) != 0;)
     for (slab_t *s; (s = owned_first(h, c)) != NULL;) { /* Bound: owned slabs */
@@ -178,7 +161,28 @@ void heap_give_up_all(heap_t *h) {
   h->trims_due = 0;
 }
 
+/* Not the caller has freed these blocks, but the thread that died. */
+static void end_quarantine(heap_t *h) {
+  size_t slot = 0;
+  for (void *p; (p = quarantine_take(heap_quarantine(h), &slot)) != NULL;) { /* Bound: its slots */
+    slab_t *s = slab_of(p);
+    bool is_large = slab_kind(slab_word(s)) == SLAB_LARGE;
+    slab_thread_count(is_large ? atomic64_load_relaxed(&s->size) : class_size(slab_class(s)), 0);
+    if (is_large) {
+      large_free(h, s, p, "free"); /* its pages may be gone */
+      continue;
+    }
+    if (!bits_are_zero(p, sizeof(free_block_t))) fatal("write after free", p, "free");
+    outbox_put(h, s, (uintptr_t)p);
+  }
+}
+
+void heap_end_quarantine(heap_t *h) {
+  if (SECURE) end_quarantine(h);
+}
+
 void heap_end(heap_t *h) {
+  heap_end_quarantine(h);
   heap_give_up_all(h);
   pool_release(h);
 }

@@ -372,9 +372,10 @@ def is_of_parents(line, functions):
                          "pool_claim_parents", "heap_end_parents", "repair"}
 
 def is_reserved(line, functions):
-    """Or of a window that holds others' memory as well."""
+    """Or refused where none are; or of a window that holds others' memory as well."""
     return (functions <= {"make_present", "take_pages", "take_window", "added_reserve"} and
-            any(word in line for word in ("done", "part", "present", "window + ", "from != 0")) or
+            any(word in line
+                for word in ("done", "part", "present", "step", "window + ", "from != 0")) or
             line.strip() == "if (m->from > window) os_unmap(window, head_before(window, m));" or
             functions <= {"use_window"} and line.strip() == "return 0;")
 
@@ -402,7 +403,8 @@ UNSWEPT = (
     ("need more than two processors, and as many threads", is_of_processors),
     ("the option profile_growth, which counts at load alone", is_of_growth),
     ("need a child of fork that has started threads of its own", is_of_parents),
-    ("need huge pages that were set aside, or a system that refuses a window's maps", is_reserved),
+    ("need huge pages that were set aside, or a system without, or one that refuses a window's "
+     "maps", is_reserved),
 )
 
 def why_unswept(line, functions, uncalled):
