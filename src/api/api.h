@@ -114,8 +114,7 @@ static always_inline void api_free_or(void *p, origin_t origin, const char *call
 /* What the entry points do where the fast path ends. */
 hidden void *api_malloc_slow(size_t size);
 hidden void *api_calloc_slow(size_t size); /* not cleared */
-hidden void *api_aligned_slow(size_t alignment, size_t size);
-hidden void *api_new_slow(size_t alignment, size_t size, origin_t origin);
+hidden void *api_aligned_slow(size_t alignment, size_t size, origin_t origin, const char *call);
 hidden void *api_realloc(void *p, size_t size, const char *call);
 hidden void api_free(void *p, const char *call);
 hidden void api_free_slow(void *p);

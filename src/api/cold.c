@@ -24,13 +24,9 @@ cold void *api_calloc_slow(size_t size) {
   return finish(heap_malloc_slow(size));
 }
 
-cold void *api_aligned_slow(size_t alignment, size_t size) {
-  return api_new_slow(alignment, size, ORIGIN_MALLOC);
-}
-
-cold void *api_new_slow(size_t alignment, size_t size, origin_t origin) {
+cold void *api_aligned_slow(size_t alignment, size_t size, origin_t origin, const char *call) {
   if (unlikely(!is_plain()))
-    return api_closed_allocate(heap_chosen(), alignment, size, origin, false, "aligned_alloc");
+    return api_closed_allocate(heap_chosen(), alignment, size, origin, false, call);
   return finish(heap_aligned_slow(alignment, size));
 }
 

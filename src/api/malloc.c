@@ -60,17 +60,22 @@ FH_API void sdallocx(void *p, size_t size, int flags) {
   api_free_or(p, ORIGIN_MALLOC, "sdallocx", sdallocx_slow);
 }
 
-static always_inline void *allocate_aligned(size_t alignment, size_t size) {
-  return api_aligned_or(alignment, size, ORIGIN_MALLOC, api_aligned_slow);
+static always_inline void *allocate_aligned(size_t alignment, size_t size,
+                                            void *(*slow)(size_t alignment, size_t size)) {
+  return api_aligned_or(alignment, size, ORIGIN_MALLOC, slow);
 }
 
+static cold void *aligned_alloc_slow(size_t alignment, size_t size) {
+  return api_aligned_slow(alignment, size, ORIGIN_MALLOC, "aligned_alloc");
+}
 FH_API void *aligned_alloc(size_t alignment, size_t size) {
-  return likely(is_power_of_two(alignment)) ? allocate_aligned(alignment, size) : api_invalid();
+  if (unlikely(!is_power_of_two(alignment))) return api_invalid();
+  return allocate_aligned(alignment, size, aligned_alloc_slow);
 }
 
 static cold int posix_memalign_slow(void **p, size_t alignment, size_t size) {
   int before = errno;
-  void *block = api_aligned_slow(alignment, size);
+  void *block = api_aligned_slow(alignment, size, ORIGIN_MALLOC, "posix_memalign");
   errno = before;
   if (block == NULL) return ENOMEM;
   *p = block;
@@ -89,17 +94,27 @@ FH_API int posix_memalign(void **p, size_t alignment, size_t size) {
 FH_API size_t malloc_usable_size(void *p) { return api_usable_size(p, "malloc_usable_size"); }
 
 /* glibc rounds an alignment that is no power of two up to the next one; EINVAL if there is none. */
+static cold void *memalign_slow(size_t alignment, size_t size) {
+  return api_aligned_slow(alignment, size, ORIGIN_MALLOC, "memalign");
+}
 FH_API void *memalign(size_t alignment, size_t size) {
   size_t power = 16;
   while (power < alignment && power != 0) power *= 2; /* Bound: the bits of a word */
-  return likely(power != 0) ? allocate_aligned(power, size) : api_invalid();
+  return likely(power != 0) ? allocate_aligned(power, size, memalign_slow) : api_invalid();
 }
 
-FH_API void *valloc(size_t size) { return allocate_aligned(os_page_size(), size); }
+static cold void *valloc_slow(size_t alignment, size_t size) {
+  return api_aligned_slow(alignment, size, ORIGIN_MALLOC, "valloc");
+}
+FH_API void *valloc(size_t size) { return allocate_aligned(os_page_size(), size, valloc_slow); }
 
+static cold void *pvalloc_slow(size_t alignment, size_t size) {
+  return api_aligned_slow(alignment, size, ORIGIN_MALLOC, "pvalloc");
+}
 FH_API void *pvalloc(size_t size) {
   size_t page = os_page_size();
-  return allocate_aligned(page, size > PTRDIFF_MAX ? size : align_up(max_size(size, 1), page));
+  size_t whole = size > PTRDIFF_MAX ? size : align_up(max_size(size, 1), page);
+  return allocate_aligned(page, whole, pvalloc_slow);
 }
 
 TWIN(malloc) void *fh_malloc(size_t size);

@@ -254,8 +254,10 @@ static void call_handler(void *handler) { ((new_handler_t *)handler)(); }
  * form that must not throw also ends when the handler has thrown. */
 static always_inline void *ask_handler(size_t alignment, size_t size, origin_t origin,
                                        bool may_throw) {
+  bool is_array = origin == ORIGIN_NEW_ARRAY || origin == ORIGIN_ARRAY_ALIGNED;
+  const char *call = is_array ? "operator new[]" : "operator new";
   for (;;) { /* Bound: the program's handler ends it */
-    void *p = api_new_slow(alignment, size, origin);
+    void *p = api_aligned_slow(alignment, size, origin, call);
     if (likely(p != NULL)) return p;
     new_handler_t *handler = current_handler();
     if (handler == NULL && may_throw) throw_out_of_memory(size);

@@ -66,23 +66,17 @@ static out_of_line void put_nearest_first(heap_t *h, size_t n, size_t wish) {
 
 static void release_run(slab_t *s, size_t n) { arena_release((void *)slab_base(s), n); }
 
-/* First the heap's part goes, then it leaves the sum. A thread that ends between the two leaves the
- * sum too high; the other way round its part would be taken off twice (pool_abandon). */
 static void give_up_more_singles(heap_t *h) {
   uint32_t singles = h->own->more_singles;
   if ((singles | h->own->missed_singles) == 0) return; /* its page may be untouched */
   h->own->more_singles = h->own->missed_singles = 0;
-  signal_fence();
   if (singles != 0) surplus_add(0u - singles);
 }
 
-/* Likewise; what comes is in the sum first. */
 static void set_run_most(heap_t *h, size_t most) {
   int32_t more = (int32_t)most - h->run_most;
   if (more > 0) surplus_add((uint32_t)more);
-  signal_fence();
   h->run_most = (uint16_t)most;
-  signal_fence();
   if (more < 0) surplus_add((uint32_t)more);
 }
 

@@ -52,7 +52,6 @@ static void shorten(heap_t *h, unsigned c) {
   lengthened_t *l = lengthened(h, c);
   if (l->doublings == 0) return;
   l->doublings--;
-  signal_fence(); /* as in set_run_most */
   surplus_add(0u - (uint32_t)doubling_slices(c, l->doublings));
 }
 

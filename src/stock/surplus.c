@@ -22,7 +22,15 @@ static size_t most_surplus(bool with_spare) {
   return max_size(used / SURPLUS_PART, with_spare ? processors_part() : SURPLUS_LEAST);
 }
 
-void surplus_add(uint32_t slices) { atomic32_add_relaxed(&surplus.slices, slices); }
+/* The fences: what a heap takes is in the sum first, and what it gives up leaves the sum last. A
+ * thread may stop or end between the two. Were the sum less then, what its heap had of it could be
+ * taken off twice (pool_abandon). */
+void surplus_add(uint32_t slices) {
+  signal_fence();
+  atomic32_add_relaxed(&surplus.slices, slices);
+  signal_fence();
+}
+
 bool surplus_has_room(void) { return all_surplus() < most_surplus(false); }
 bool surplus_has_spare(void) {
   return !budget_is_tight() && all_surplus() + SURPLUS_LEAST < processors_part();

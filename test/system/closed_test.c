@@ -96,11 +96,33 @@ TEST(oom, an_allocation_that_fails_ends_the_program_with_its_size, "") {
   size_t much = (size_t)1 << 60;
   EXPECT_ABORT(launder(malloc(launder_size(much))), OUT "0x1000000000000000 in malloc");
   EXPECT_ABORT(launder(calloc(1, launder_size(much))), OUT "0x1000000000000000 in calloc");
-  EXPECT_ABORT(launder(aligned_alloc(64, launder_size(much))), OUT "0x1000000000000000 in ");
+  EXPECT_ABORT(launder(aligned_alloc(64, launder_size(much))),
+               OUT "0x1000000000000000 in aligned_alloc");
+  EXPECT_ABORT(launder(memalign(64, launder_size(much))), OUT "0x1000000000000000 in memalign");
+  EXPECT_ABORT(launder(valloc(launder_size(much))), OUT "0x1000000000000000 in valloc");
+  EXPECT_ABORT(launder(pvalloc(launder_size(much))), OUT "0x1000000000000000 in pvalloc");
+  void *p;
+  EXPECT_ABORT((void)posix_memalign(&p, 64, launder_size(much)),
+               OUT "0x1000000000000000 in posix_memalign");
   EXPECT_ABORT(launder(realloc(malloc(1), launder_size(much))),
                OUT "0x1000000000000000 in realloc");
   EXPECT_ABORT(launder(calloc(launder_size(much), 64)), "^freehold: out of memory: ");
   EXPECT_SURVIVAL(free(launder(malloc(1000))));
+}
+
+/* The library's; the program has no C++ runtime. */
+__attribute__((weak)) void *operator_new(size_t size) __asm__("_Znwm");
+__attribute__((weak)) void *operator_new_array(size_t size) __asm__("_Znam");
+__attribute__((weak)) void *operator_new_aligned(size_t size, size_t alignment) __asm__(
+  "_ZnwmSt11align_val_t");
+
+TEST(oom, it_says_which_operator_was_called, "") {
+  size_t much = (size_t)1 << 60;
+  EXPECT_ABORT(launder(operator_new(launder_size(much))), OUT "0x1000000000000000 in operator new\\(\\)");
+  EXPECT_ABORT(launder(operator_new_array(launder_size(much))),
+               OUT "0x1000000000000000 in operator new\\[\\]\\(\\)");
+  EXPECT_ABORT(launder(operator_new_aligned(launder_size(much), 64)),
+               OUT "0x1000000000000000 in operator new\\(\\)");
 }
 
 /* ---- caches ---------------------------------------------------------------------------------- */

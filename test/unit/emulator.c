@@ -2,6 +2,7 @@
  * has learnt something: then the tests that are left out for it can be run. */
 #include "../test.h"
 
+#include <fcntl.h>
 #include <pthread.h>
 #include <sys/mman.h>
 #include <sys/syscall.h>
@@ -59,6 +60,18 @@ TEST(emulator, closed_pages_are_none_to_mincore, "") {
   CHECK_EQ(mprotect(at + page(), page(), PROT_NONE), 0);
   CHECK_EQ(resident_pages(at), SIZE_MAX);
   CHECK_EQ(errno, ENOMEM);
+}
+
+/* Where the emulator's own addresses are others than the program's. */
+TEST(emulator, of_32_bits_pagemap_does_not_show_the_programs_pages, "") {
+  enum { ENTRY = 8 }; /* bytes for each page */
+  char *at = map(page());
+  uint64_t entry = 0;
+  *at = 7;
+  int file = open("/proc/self/pagemap", O_RDONLY | O_CLOEXEC);
+  CHECK_EQ(pread(file, &entry, ENTRY, (off_t)((uintptr_t)at / page() * ENTRY)), (ssize_t)ENTRY);
+  CHECK_EQ(close(file), 0);
+  CHECK(sizeof at == 8 || entry == 0);
 }
 
 TEST(emulator, a_limit_of_the_address_space_limits_nothing, "") {

@@ -11,7 +11,7 @@ static trace_event_t event_of(uint64_t *state) {
   e.failed = n >> 8 & 1 && trace_has_size(e.kind);
   e.address = e.failed ? 0 : (uintptr_t)(core_next(state) >> (16 + n % 40)) & ~(uintptr_t)15;
   if (trace_has_size(e.kind)) e.size = core_next(state) >> (n >> 16 & 63);
-  if (e.kind == TRACE_ALIGNED) e.alignment = (size_t)1 << (n >> 24) % 63;
+  if (e.kind == TRACE_ALIGNED) e.alignment = (size_t)1 << (n >> 24) % (8 * sizeof(size_t) - 1);
   if (trace_has_size(e.kind) && (n >> 9 & 1) != 0) e.heap = (core_next(state) >> 20 & ~15ul) + 16;
   return e;
 }

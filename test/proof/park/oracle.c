@@ -36,6 +36,8 @@ static struct {
   bool (*partial_is_valid)(const arena_t *a);
   bool (*slab_is_valid)(const slab_t *s);
   bool (*magazine_is_valid)(const heap_t *h);
+  size_t (*returned_surplus)(const heap_t *h);
+  atomic32_t *surplus; /* the sum */
   size_t (*huge_pool_size)(void);
   huge_t *(*huge_at)(size_t number, bool *is_live);
   atomic_ptr_t *window_map;
@@ -73,8 +75,10 @@ void oracle_load(void) {
   *(void **)&fh.partial_is_valid = library_hidden("partial_is_valid");
   *(void **)&fh.slab_is_valid = library_hidden("slab_is_valid");
   *(void **)&fh.magazine_is_valid = library_hidden("magazine_is_valid");
+  *(void **)&fh.returned_surplus = library_hidden("returned_surplus");
   *(void **)&fh.huge_pool_size = library_hidden("huge_pool_size");
   *(void **)&fh.huge_at = library_hidden("huge_at");
+  fh.surplus = library_hidden("surplus");
   fh.window_map = library_hidden("window_map");
   fh.arena_counts = library_hidden("arena_counts");
   fh.heap_counts = library_hidden("heap_counts");
@@ -256,9 +260,21 @@ static void add_heap(left_t *left, const heap_t *h) {
     left->blocks_kept += length_of(h->aside->returned[c]) + heap_fresh(h, c).count;
 }
 
+/* Wherever a thread has stopped or died, all heaps together have no more than the sum says. */
+static void check_surplus(void) {
+  size_t kept = 0, sum = atomic32_load_relaxed(fh.surplus);
+  for (size_t i = 0; i < fh.pool_size(); i++) {
+    const heap_t *h = fh.pool_at(i, &(bool){false});
+    if (h != NULL && heap_was_used(h))
+      kept += h->run_most + h->own->more_singles + fh.returned_surplus(h);
+  }
+  if (sum - kept > INT32_MAX) park_fail("the heaps have %zu of %zu slices of surplus", kept, sum);
+}
+
 static void add_heaps(left_t *left) {
   const heap_t *own = own_heap();
   if (own != NULL) fh.magazine_is_valid(own);
+  check_surplus();
   for (size_t i = 0; i < fh.pool_size(); i++) {
     bool is_claimed;
     const heap_t *h = fh.pool_at(i, &is_claimed);
