@@ -210,8 +210,9 @@ typedef struct fh_heap_stats {
 FH_API bool fh_heap_stats_get(fh_heap_t *heap, fh_heap_stats_t *stats);
 
 /* Gives back what the heap keeps of freed blocks, except where another call is in it just now.
- * Emptied slabs go by themselves, except one or two for each thread that was in it. Time in
- * proportion to its slabs. Ours. */
+ * Emptied slabs go by themselves, except two for each thread that was inside at once, and those of
+ * which a thread keeps freed blocks or was inside just then. Time in proportion to its slabs.
+ * Ours. */
 FH_API void fh_heap_collect(fh_heap_t *heap);
 
 /* The heap from which live block `p` comes. NULL if it comes from none or from one that has ended,
@@ -503,10 +504,10 @@ FH_API bool fh_profile_write(int file, fh_profile_t kind);
  * it is freed. `bytes` is what the block stands for: its size times 1 / (1 - exp(-size /
  * interval)). A block that realloc makes larger or smaller is freed and allocated. The thread is in
  * the middle of the call, perhaps in a signal handler. A hook may allocate and free, of which it is
- * not told; it may not leave by longjmp or an exception. NULL takes a hook away; it may still be
- * called by threads that are about to. What was once set is kept: 40 bytes for each different pair
- * of hook and context. Any thread, not for signal handlers; without fh_profile_start nothing is
- * sampled. Ours. */
+ * not told; it may not leave by longjmp or an exception. To `freed` the block is an address alone:
+ * no other call takes it now. NULL takes a hook away; it may still be called by threads that are
+ * about to. What was once set is kept: 40 bytes for each different pair of hook and context. Any
+ * thread, not for signal handlers; without fh_profile_start nothing is sampled. Ours. */
 typedef void fh_profile_hook_t(void *block, size_t size, uint64_t bytes, void *context);
 FH_API void fh_profile_hooks(fh_profile_hook_t *allocated, fh_profile_hook_t *freed, void *context);
 

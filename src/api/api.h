@@ -149,8 +149,8 @@ hidden void api_guard_start(void);
 /* What the option `trace` asks for. */
 hidden void api_trace_start(void);
 hidden void api_trace_end(void);
-/* One line about an option whose value is the name of a file. */
-hidden void api_report_mistake(option_t option, const char *what);
+/* One line about an option whose `value` is the name of a file. */
+hidden void api_report_mistake(option_t option, const char *value, const char *what);
 /* False: no memory, or a write has failed. */
 hidden bool api_profile_write(int file, fh_profile_t kind);
 

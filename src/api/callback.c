@@ -83,13 +83,12 @@ void api_output(const char *text, size_t length) {
   end_callback(CALLBACK_OUTPUT);
 }
 
-void api_report_mistake(option_t option, const char *what) {
+void api_report_mistake(option_t option, const char *value, const char *what) {
   char line[512];
   fmt_t f;
-  const char *name = option_text(option);
   fmt_start(&f, line, sizeof line, NULL, NULL);
   fmt_print(&f, "freehold: %s '", option_info[option].name);
-  if (name != NULL) fmt_shown(&f, name, strlen(name), 256);
+  if (value != NULL) fmt_shown(&f, value, strlen(value), 256);
   fmt_print(&f, "': %s\n", what);
   api_output(line, f.used);
 }

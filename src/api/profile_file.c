@@ -60,15 +60,16 @@ void api_profile_start(void) {
   if (!has_file && option_source(OPTION_profile_interval) == OPTION_FROM_DEFAULT) return;
   if (has_file) sample_on_growth((uint64_t)option_get(OPTION_profile_growth), write_on_growth);
   if (!fh_profile_start((size_t)option_get(OPTION_profile_interval)))
-    return api_report_mistake(OPTION_profile, "no memory for call stacks");
+    return api_report_mistake(OPTION_profile, option_text(OPTION_profile),
+                              "no memory for call stacks");
   if (!has_file) return;
   int signal = (int)option_get(OPTION_profile_signal);
   if (signal != 0 && !os_on_signal(signal, write_on_signal))
-    api_report_mistake(OPTION_profile, "the signal is not free");
+    api_report_mistake(OPTION_profile, option_text(OPTION_profile), "the signal is not free");
 }
 
 void api_profile_end(void) {
   if (option_text(OPTION_profile) == NULL || !sample_has_stacks()) return;
   const char *mistake = write_next();
-  if (mistake != NULL) api_report_mistake(OPTION_profile, mistake);
+  if (mistake != NULL) api_report_mistake(OPTION_profile, option_text(OPTION_profile), mistake);
 }

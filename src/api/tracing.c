@@ -65,14 +65,14 @@ cold void api_news(void) {
 
 void api_trace_start(void) {
   if (option_text(OPTION_trace) != NULL && !trace_open())
-    api_report_mistake(OPTION_trace, "the file cannot be made");
+    api_report_mistake(OPTION_trace, option_text(OPTION_trace), "the file cannot be made");
 }
 
 void api_trace_end(void) {
   char text[64];
   fmt_t f;
-  if (trace_lost() == 0 || (option_text(OPTION_trace) == NULL && !trace_began_late())) return;
+  if (trace_lost() == 0 || trace_path() == NULL) return;
   fmt_start(&f, text, sizeof text, NULL, NULL);
   fmt_print(&f, "%lu events are lost: no room", trace_lost());
-  api_report_mistake(OPTION_trace, fmt_end(&f));
+  api_report_mistake(OPTION_trace, trace_path(), fmt_end(&f));
 }

@@ -8,7 +8,7 @@
  *          (acquire); S-read  a reader counts itself, then looks what the slice is; a thread that
  *          unmaps makes it something else, then looks at the count. Both change one word, so one
  *          sees the other.
- * Holds:   A1 a slice's dirty bit changes only while the slice is claimed
+ * Holds:   A1 a slice is claimed, so that its free bit is clear, while its dirty bit changes
  *          A2 a free slice is mapped, and lies behind the window's descriptors and maps
  *          A3 a free slice that is not dirty reads as zero
  *          A4 a free slice that is not dirty has no `touched` pages. Of others what lies behind

@@ -258,23 +258,24 @@ static uint64_t group_to_unmap(const arena_t *a, size_t word) {
   return ~(free | gone) == 0 ? free : 0;
 }
 
-/* One slice of the group is unmapped, and mapped again. False: the system does not give back what
+/* One slice of the group is unmapped, and mapped again. REFUSED: the system does not give back what
  * it gets, so nothing would be gained by unmapping more. */
-static bool is_given_again(arena_t *a, size_t word) {
+typedef enum { NOT_TRIED, GIVEN, REFUSED } trial_t;
+static trial_t try_one(arena_t *a, size_t word) {
   uint64_t free = group_to_unmap(a, word),
            bit = bitmap_claim_some(&a->free[word], free & (0 - free));
   size_t slice = word * 64 + (bit == 0 ? 0 : bits_lowest(bit)), dirty = 0;
   void *at = arena_address(a, slice);
-  if (bit == 0) return true;
+  if (bit == 0) return NOT_TRIED;
   if (arena_is_read(at, 1) || !os_unmap(at, SLICE_SIZE)) {
     arena_put_back(a, word, bit);
-    return true;
+    return NOT_TRIED;
   }
   note_unmapped(a, slice, 1, &dirty);
   atomic64_add_relaxed(&arena_counts.dirty, (uint64_t)0 - dirty);
   size_t again = map_again(a, slice, 1);
   if (again == 1) slices_give_back(a, slice, 1);
-  return again != NO_MEMORY;
+  return again != NO_MEMORY ? GIVEN : REFUSED;
 }
 
 /* The group's free slices; how many. */
@@ -307,18 +308,18 @@ static void note_in_vain(void) {
 bool arena_unmap_free(void) {
   size_t unmapped = 0;
   unsigned refusals = 0;
-  bool is_given = false;
+  trial_t trial = NOT_TRIED;
   if (!pace_is_due(&given, os_now_ms(), 0)) return false;
   for (size_t i = 0; i < arena_count(); i++) {
     arena_t *a = arena_at(i);
     for (size_t word = 0; a != NULL && word < ARENA_WORDS; word++) {
       if (group_to_unmap(a, word) == 0) continue;
-      is_given = is_given || is_given_again(a, word);
-      if (is_given) unmapped += unmap_group(a, word);
-      else if (++refusals == GIVEN_TRIES) return note_in_vain(), false;
+      if (trial != GIVEN) trial = try_one(a, word);
+      if (trial == GIVEN) unmapped += unmap_group(a, word);
+      if (trial == REFUSED && ++refusals == GIVEN_TRIES) return note_in_vain(), false;
     }
   }
-  if (is_given) pace_set_wait(&given, 0);
+  if (trial == GIVEN) pace_set_wait(&given, 0);
   return unmapped != 0;
 }
 

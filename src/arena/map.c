@@ -79,13 +79,13 @@ static size_t claim(size_t first, size_t count, bool again) {
 
 bool map_claim(void *window) { return claim((uintptr_t)window >> WINDOW_SHIFT, 1, true) == 1; }
 
-bool map_has_room(size_t size, bool without_memory) {
+bool map_try_room(size_t size, bool without_memory) {
   void *at = without_memory ? os_find(size) : os_map(size);
   if (at != NULL && !without_memory) os_unmap(at, size);
   return at != NULL;
 }
 bool map_may_fit(size_t count, size_t size, bool without_memory) {
-  return count < ASKED_FROM || map_has_room(size, without_memory);
+  return count < ASKED_FROM || map_try_room(size, without_memory);
 }
 
 bool map_claim_behind(void *window, size_t have, size_t more) {

@@ -40,7 +40,7 @@ hidden void *map_new(size_t count, size_t size);
 /* Likewise, by os_reserve_at. */
 hidden void *map_reserve(size_t count, size_t size);
 /* Is there so much room anywhere at this moment? */
-hidden bool map_has_room(size_t size, bool without_memory);
+hidden bool map_try_room(size_t size, bool without_memory);
 /* Likewise, asked of many windows only: for a moment others would find all of them claimed. */
 hidden bool map_may_fit(size_t count, size_t size, bool without_memory);
 /* Claims this window, unless it is somebody's of ours; nothing is mapped. */

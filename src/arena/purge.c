@@ -61,6 +61,7 @@ static out_of_line void note_purged(purge_t *p, arena_t *a, size_t word, unsigne
   atomic64_or_relaxed(&maps->purged[word], run);
   memset(&maps->touched[word * 64 + at], 0, n);
   frames_break(a, word * 64 + at, n);
+  ASSERT_VALID(slices_are_valid(a, word * 64 + at, n, false));
   atomic64_add_relaxed(&arena_counts.dirty, (uint64_t)0 - n);
   atomic64_add_relaxed(&arena_counts.purged, (uint64_t)n << SLICE_SHIFT);
   p->purged += n;

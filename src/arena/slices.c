@@ -3,6 +3,7 @@
 #include "slices.h"
 
 #include "../base/layout.h"
+#include "../os/os.h"
 
 enum {
   RETREATS = 16,   /* tries to claim a run when others are quicker to take a part of it */
@@ -63,6 +64,7 @@ static void review_lacks(arena_t *a, size_t first, size_t n) {
 }
 
 void slices_give_back(arena_t *a, size_t first, size_t n) {
+  ASSERT_VALID(slices_are_valid(a, first, n, false));
   bitmap_release(a->free, first, n);
   note_dirty(a, first, n);
   review_lacks(a, first, n);
@@ -138,4 +140,46 @@ size_t slices_claim(arena_t *a, size_t n, size_t alignment) {
   size_t found = slice == NO_SLICES ? words : slice / 64;
   if (found != low) atomic32_store_relaxed(&a->low_word, (uint32_t)found);
   return slice;
+}
+
+/* ---- what holds ------------------------------------------------------------------------------ */
+
+bool slices_are_valid(const arena_t *a, size_t first, size_t n, bool are_free) {
+  for (size_t i = first; i < first + n; i++) {
+    bool is_dirty = atomic64_load_relaxed(&arena_maps(a)->dirty[i / 64]) >> i % 64 & 1;
+    HOLDS(A1, (atomic64_load_relaxed(&a->free[i / 64]) >> i % 64 & 1) == are_free);
+    HOLDS(A2, i >= a->first && i < atomic64_load_relaxed(&a->mapped));
+    HOLDS(A4, is_dirty || arena_maps(a)->touched[i] == 0);
+  }
+  return true;
+}
+
+/* Pages that are not in memory are not touched. 64 slices are asked about at a time: most of a
+ * window never was in memory. */
+static bool is_present(const arena_t *a, size_t first, size_t n) {
+  return os_resident(arena_address(a, first), n << SLICE_SHIFT) != 0;
+}
+
+static bool reads_as_zero(const arena_t *a, size_t slice) {
+  const uint64_t *words = arena_address(a, slice);
+  if (!is_present(a, slice, 1)) return true;
+  for (size_t i = 0; i < SLICE_SIZE / sizeof *words; i++)
+    if (words[i] != 0) return false;
+  return true;
+}
+
+bool arena_is_valid(const arena_t *a) {
+  size_t mapped = atomic64_load_relaxed(&a->mapped);
+  for (size_t first = 0; first < WINDOW_SLICES; first += 64) {
+    uint64_t free = atomic64_load_relaxed(&a->free[first / 64]);
+    uint64_t clean = free & ~atomic64_load_relaxed(&arena_maps(a)->dirty[first / 64]);
+    HOLDS(A5, (atomic64_load_relaxed(&arena_maps(a)->unmapped[first / 64]) & free) == 0);
+    HOLDS(A6, (atomic64_load_relaxed(&arena_maps(a)->purged[first / 64]) & free & ~clean) == 0);
+    for (uint64_t left = free; left != 0; left &= left - 1) /* Bound: the bits of a word */
+      slices_are_valid(a, first + bits_lowest(left), 1, true);
+    if (clean == 0 || !is_present(a, first, min_size(64, mapped - first))) continue;
+    for (; clean != 0; clean &= clean - 1) /* Bound: likewise */
+      HOLDS(A3, reads_as_zero(a, first + bits_lowest(clean)));
+  }
+  return true;
 }

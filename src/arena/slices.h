@@ -1,7 +1,7 @@
 /* slices.h - the slices of arenas that are mapped: finding, claiming, giving back    layer 3: arena
  * Owns:    the list of arenas, and what searches for free slices and for room did not find.
  * Called by: arena.c, grow.c, purge.c; what arena.h declares of it by all above.   Calls: bitmap,
- *          hint.
+ *          hint, os.
  * Threads: any. Whoever gives bits of `free` back does it here, so that no search and no purge goes
  *          on missing them. Sync: S-bit (bitmap.h), S-room, S-group (hint.h), S-arena (arena.h). */
 #pragma once
@@ -30,6 +30,8 @@ hidden size_t slices_claim(arena_t *a, size_t n, size_t alignment);
 /* Just these, all or none. */
 hidden bool slices_claim_at(arena_t *a, size_t first, size_t n);
 hidden void slices_give_back(arena_t *a, size_t first, size_t n);
+/* What holds of slices that are at rest and free, or that the caller has claimed. */
+hidden bool slices_are_valid(const arena_t *a, size_t first, size_t n, bool are_free);
 /* Clears these bits of a map of claimed slices; `*count` grows by how many were set. */
 hidden void slices_take_bits(atomic64_t *word, uint64_t bits, void *count);
 /* Free slices of these words are dirty. */

@@ -1,5 +1,6 @@
 /* atomic.h - the only atomics there are; every name carries its memory order          layer 0: base
  * Owns:    nothing.   Called by: everyone.   Calls: nothing.
+ * Threads: any.
  * Sync:    a use with an order stronger than relaxed names its S-tag where it stands;
  *          docs/concurrency.md lists the two sides of each tag. In test/proof a checker of the
  *          memory model is called before each use. */

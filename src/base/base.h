@@ -1,5 +1,6 @@
 /* base.h - what every file uses: types, attributes, sizes                             layer 0: base
- * Owns:    nothing.     Called by: everyone.     Calls: nothing. */
+ * Owns:    nothing.     Called by: everyone.     Calls: nothing.
+ * Threads: any. */
 #pragma once
 
 #include <stdbool.h>

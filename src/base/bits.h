@@ -1,5 +1,6 @@
 /* bits.h - arithmetic on the bits of a word                                           layer 0: base
- * Owns:    nothing.     Called by: everyone.     Calls: check. */
+ * Owns:    nothing.     Called by: everyone.     Calls: check.
+ * Threads: any. */
 #pragma once
 
 #include "check.h"

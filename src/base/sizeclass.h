@@ -1,6 +1,7 @@
 /* sizeclass.h - sizes and their classes                                               layer 0: base
  * Owns:    the constant table of classes.
  *          Called by: arena, slab, stock, heap, secure, api.   Calls: check.
+ * Threads: any; nothing changes.
  * Holds:   Z1 class_size(class_of(n)) >= n, and class_size(class_of(n) - 1) < n
  *          Z2 up to 512 bytes 16 apart, then eight classes a doubling: at most 12.5 % more than
  *             asked from 128 on */

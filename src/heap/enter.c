@@ -71,7 +71,7 @@ static void thread_leaves(void *heap) {
   heap_here.lone_frees = LONE_AT_END;
   atomic_ptr_store_relaxed(&heap_here.heap, NULL);
   signal_fence();
-  users_note(heap_number(heap), 0);
+  users_keep_no_more(heap_number(heap)); /* others find it should the thread die here */
   for (heap_t *h = heap, *next; h != NULL; h = next) { /* Bound: the depth of its handlers */
     next = atomic_ptr_load_relaxed(&h->nested);
     if (h->busy != 0) {
@@ -98,7 +98,6 @@ static cold heap_t *attach(void) {
   users_begin(heap_number(h));
   signal_fence(); /* should a handler jump away from here, others find the heap */
   if (!atomic_ptr_cas_relaxed(&heap_here.heap, &none, h)) { /* a signal handler was here first */
-    users_note(heap_number(h), 0);
     pool_return_unused(h);
     return none;
   }
@@ -118,7 +117,7 @@ void heap_watch_threads(void) { os_thread_set_leave(thread_leaves); }
 static heap_t *nested_of(heap_t *h) {
   heap_t *nested = atomic_ptr_load_relaxed(&h->nested); /* relaxed: this thread's, its handlers' */
   if (nested != NULL) return nested;
-  heap_t *fresh = pool_claim();
+  heap_t *fresh = pool_claim_nested();
   void *none = NULL;
   if (fresh == NULL) return NULL;
   if (atomic_ptr_cas_relaxed(&h->nested, &none, fresh)) {

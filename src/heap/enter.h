@@ -1,4 +1,4 @@
-/* enter.h - how a thread comes to a heap and leaves it                                layer 6: heap
+/* enter.h - how a thread comes to a heap and leaves it, and what is due then          layer 6: heap
  * Owns:    heap_here, and a heap's marks.   Called by: closed.c, heaps.c, secure,
  *          heap; the system, when a thread ends.   Calls: stock, slab, arena, support, os.
  * Threads: any; first use may happen in several threads, and in a signal handler, at once. */

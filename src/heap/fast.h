@@ -1,5 +1,5 @@
 /* fast.h - malloc and free, the common path: start reading here                       layer 6: heap
- * Owns:    nothing.   Called by: api, secure, heap.   Calls: inline functions of one or two lines
+ * Owns:    nothing.   Called by: api, secure, heap.   Calls: inline functions of a few lines
  *          in here.h, block.h, slab.h, sizeclass.h and atomic.h. On every way out at most one
  *          function out of line, as a tail call unless the caller looks at the answer.
  * Threads: the calling thread's own heap and slabs; no atomic read-modify-write, no loop, no system

@@ -21,8 +21,11 @@ static heap_t *add_lane(fh_heap_t *heap) {
   heap_t *lane = pool_claim_lane();
   if (lane == NULL) return NULL;
   held_add(lane);
+  lane->busy = 1; /* as in heap_end */
   heap_end_quarantine(lane);
   heap_give_up_all(lane); /* of what a thread has left in it */
+  users_leave(heap_number(lane));
+  lane->busy = 0;
   atomic_ptr_store_relaxed(&lane->tag, heap);
   atomic32_store_relaxed(&lane->lane_state, LANE_BUSY);
   void *first = atomic_ptr_load_relaxed(&heap->lanes);
@@ -194,7 +197,7 @@ static void end_lanes(fh_heap_t *heap, lane_state_t how) {
 static void end_heap(fh_heap_t *heap, lane_state_t how, const char *call) {
   if (heap == NULL) return;
   end_lanes(heap, how);
-  slab_thread_count(class_size(class_of(sizeof *heap)), 0); /* no block of the program's */
+  slab_thread_count(class_size(slab_class(slab_of(heap))), 0); /* no block of the program's */
   heap_free(heap, call);
 }
 void firstclass_delete(fh_heap_t *heap) { end_heap(heap, LANE_DELETED, "fh_heap_delete"); }

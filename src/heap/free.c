@@ -90,7 +90,8 @@ static out_of_line fast_freed_t put_back(slab_t *s, uintptr_t block) {
 static out_of_line void free_unchained(slab_t *s, void *p, void (*slow)(void *p)) {
   uintptr_t block = (uintptr_t)p;
   bool is_plain = atomic_ptr_is_relaxed(&s->tag, NULL) && !slab_is_on_hole(s, block);
-  heap_t *h = is_plain && !block_is_free_already(block) ? heap_enter_own() : NULL;
+  if (is_plain) block_set_next(block, 0);
+  heap_t *h = is_plain && !block_is_free(block) ? heap_enter_own() : NULL;
   if (unlikely(h == NULL)) return slow(p);
   outbox_put(h, s, block);
   heap_exit(h);
@@ -104,9 +105,11 @@ out_of_line void heap_free_others(slab_t *s, void *p, void (*slow)(void *p)) {
   if (likely(heap_here.limit != 0 && window != 0)) {
     here_mark_free();
     batch_t *b = outbox_batch(heap_of_thread(), block);
-    is_chained =
-      b->slab == s && atomic32_load_relaxed(&s->holes) == 0 && !block_is_free_already(block);
-    if (likely(is_chained)) is_due = outbox_add(b, block);
+    if (b->slab == s && atomic32_load_relaxed(&s->holes) == 0) {
+      block_set_next(block, 0);
+      is_chained = !block_is_free(block);
+      if (likely(is_chained)) is_due = outbox_add(b, block);
+    }
     here_unmark_free(window);
   }
   if (unlikely(!is_chained)) return free_unchained(s, p, slow);

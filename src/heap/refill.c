@@ -85,6 +85,7 @@ static uintptr_t borrow(heap_t *h, unsigned c, unsigned *count) {
   slab_t *s = slab_find_partial(c, h);
   if (s == NULL) s = fresh_slab(h, c);
   if (s == NULL) return 0;
+  ASSERT_VALID(slab_is_valid(s));
   uintptr_t list;
   if (heap_binned(h, c) == 0) list = slab_take_some(s, 1, count);
   else if (users_are_many()) list = slab_take_some(s, max_size(EARN_BYTES / size, 1), count);
@@ -157,6 +158,7 @@ static uintptr_t find_list(heap_t *h, unsigned c, unsigned *count) {
   slab_t *s = is_tagged ? NULL : slab_find_partial(c, h);
   if (s != NULL) slab_sort(s);
   else if ((s = fresh_slab(h, c)) == NULL) return 0;
+  ASSERT_VALID(slab_is_valid(s));
   owned_add(h, s);
   return slab_take_list(s, carve_count(h, c), count);
 }

@@ -93,7 +93,7 @@ void *heap_malloc_own(size_t size) {
   heap_exit(h);
   if (block == NULL) return NULL;
   if (SECURE) states_forget(block);
-  uint64_t bytes = class_size(class_of(size));
+  uint64_t bytes = class_size(slab_class(slab_of(block))); /* of the reserve it may be more */
   slab_thread_count(0 - bytes, 0 - bytes);
   return block;
 }

@@ -1,4 +1,4 @@
-/* slow.h - malloc, where the fast path could not do it                                layer 6: heap
+/* slow.h - malloc, where the fast path could not do it; many blocks at once           layer 6: heap
  * Owns:    heap_longer.   Called by: heap, secure, api.
  *          Calls: enter, free, stock, slab, arena, support, os.
  * Threads: any. NULL: no memory. */

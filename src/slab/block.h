@@ -1,5 +1,5 @@
 /* block.h - a block on a list of free ones                                            layer 4: slab
- * Owns:    what a free block holds. `secrets` is secrets.h's, though it lies in slab.c.
+ * Owns:    what a free block holds.
  *          Called by: slab, stock, heap, secure, api.   Calls: bits, check.
  * Threads: a block belongs to whoever holds it, or the list on which it is; visitors read its key.
  * Signals: each step leaves a list whole (signal_fence). */
@@ -81,10 +81,7 @@ static always_inline void block_link(uintptr_t block, uintptr_t next) {
 }
 
 /* The block is about to be linked. */
-static inline bool block_is_free_already(uintptr_t block) {
-  block_set_next(block, 0);
-  return block_is_free(block);
-}
 static inline void block_refuse_double_free(uintptr_t block, const char *call) {
-  if (block_is_free_already(block)) fatal("double free", (void *)block, call);
+  block_set_next(block, 0);
+  if (block_is_free(block)) fatal("double free", (void *)block, call);
 }

@@ -4,6 +4,8 @@
 
 #include "../os/os.h"
 
+secrets_t secrets;
+
 enum { WORDS = 4096, WORDS_APART = 8 }; /* so that threads do not meet at a line */
 
 /* Pages that the system makes empty in a child of fork. */

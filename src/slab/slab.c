@@ -7,8 +7,6 @@
 #include "partial.h"
 #include "states.h"
 
-secrets_t secrets;
-
 enum {
   THRESHOLD_SHIFT = 3, /* a FULL slab is worth having when an eighth of it is free */
   RUSH_BLOCKS = 32,    /* also when so many blocks come back together: more will follow */
@@ -242,6 +240,7 @@ static bool leave_full(slab_t *s, uint64_t *word, uintptr_t first, unsigned coun
     return false;
   if (is_taken) {
     slab_own(s, heap, first, count, carved);
+    ASSERT_VALID(slab_is_valid(s));
     if (COUNTED) slab_tally_add(TALLY_ADOPTIONS, !is_empty);
     *outcome = is_empty ? SLAB_IS_EMPTY : SLAB_OWNED_NOW;
   } else {

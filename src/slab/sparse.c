@@ -55,8 +55,9 @@ static slab_starts_t *starts_of(walk_t *w) {
   return w->starts;
 }
 
-/* The slab is the caller's. A heap that takes it over sets `seen` to 0. */
-static bool may_go(const walk_t *w, slab_t *s) {
+/* True: its free pages may go. The slab is the caller's; `seen` counts the looks, and a heap that
+ * takes it over sets it to 0. */
+static bool note_look(const walk_t *w, slab_t *s) {
   unsigned c = slab_class(s);
   if (w->is_at_once) return true;
   if ((s->seen & SEEN_HOLED) != 0) return (s->seen & ~SEEN_HOLED) != count_free(s);
@@ -66,7 +67,7 @@ static bool may_go(const walk_t *w, slab_t *s) {
 
 /* The slab is the caller's. */
 static void give_back_pages(walk_t *w, slab_t *s) {
-  if (!may_go(w, s) || starts_of(w) == NULL) return;
+  if (!note_look(w, s) || starts_of(w) == NULL) return;
   slab_make_holes(s, w->starts);
   s->seen = count_free(s) | SEEN_HOLED;
   if (!w->is_at_once) w->work -= min_size(w->work, HOLED_WORK - 1);

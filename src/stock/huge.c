@@ -102,7 +102,7 @@ static void advise_mapping(void *at, size_t size) {
 static bool may_fit_then(size_t mapped, bool without_memory) {
   uint64_t in_use = atomic64_load_relaxed(&arena_counts.committed);
   size_t free = (atomic64_load_relaxed(&arena_counts.mapped) - in_use) << SLICE_SHIFT;
-  return mapped <= free || map_has_room(mapped - free, without_memory);
+  return mapped <= free || map_try_room(mapped - free, without_memory);
 }
 
 static void *map_once(size_t mapped, bool without_memory) {

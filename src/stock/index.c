@@ -129,8 +129,9 @@ void index_set(void *cell, void *descriptor, bool is_huge) {
 static void leave(chunk_t *c, uint64_t bit) {
   uint64_t left = atomic64_or_acq_rel(&c->left, bit) | bit; /* S-index, S-bit */
   if (~left != 0) return;
-  slab_thread_count(INDEX_CHUNK_SIZE, 0);  /* no block of the program's is freed here */
-  slab_free_one(slab_of(c), (uintptr_t)c); /* the usual way of a block may lead through here */
+  slab_t *s = slab_of(c);
+  slab_thread_count(class_size(slab_class(s)), 0); /* no block of the program's is freed here */
+  slab_free_one(s, (uintptr_t)c); /* the usual way of a block may lead through here */
 }
 
 void index_give_back(void *cell) {

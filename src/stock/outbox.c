@@ -52,10 +52,10 @@ static void begin_chain(heap_t *h, batch_t *b, slab_t *s, uintptr_t block) {
   b->slab = s;
 }
 
-/* Is so much held back that all of it is due? Each time that this happens more may wait the next
- * time. So a heap that frees many blocks of others, spread over many slabs, needs few swaps. One
- * that freed a little, and whose thread then sleeps, holds next to nothing back. */
-static bool is_much(heap_t *h) {
+/* True: so much is held back that all of it is due. Each time that this happens more may wait the
+ * next time. So a heap that frees many blocks of others, spread over many slabs, needs few swaps.
+ * One that freed a little, and whose thread then sleeps, holds next to nothing back. */
+static bool note_much(heap_t *h) {
   if (h->put_off <= PUT_OFF_LEAST + h->put_off_more) return users_are_many();
   if (h->put_off_more < PUT_OFF_MORE) h->put_off_more++;
   return true;
@@ -73,7 +73,7 @@ void outbox_put(heap_t *h, slab_t *s, uintptr_t block) {
   if (is_first) begin_chain(h, b, s, block);
   else outbox_add(b, block);
   if (batch_is_due(b)) publish(h, b);
-  if (is_first && is_much(h)) outbox_flush(h);
+  if (is_first && note_much(h)) outbox_flush(h);
 }
 
 void outbox_publish_due(heap_t *h, uintptr_t block) {

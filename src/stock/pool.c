@@ -102,7 +102,20 @@ heap_t *pool_claim(void) {
   return h == NULL ? NULL : ready(h, number);
 }
 
+void pool_abandon(heap_t *h) {
+  magazine_forget(h);
+  returned_forget(h);
+  users_leave(heap_number(h));
+}
+
+heap_t *pool_claim_nested(void) {
+  heap_t *h = pool_claim();
+  if (h != NULL && users_thread(heap_number(h)) != 0) pool_abandon(h);
+  return h;
+}
+
 static void rest(heap_t *h, uint32_t pages) {
+  users_leave(heap_number(h));
   atomic32_add_relaxed(&resting_pages, pages);
   atomic32_store_relaxed(&h->resting_pages, pages);
   atomic_ptr_store_relaxed(&h->nested, NULL);
@@ -131,18 +144,13 @@ heap_t *pool_claim_resting(void) {
       uint32_t number = (uint32_t)(i * 64 + bits_lowest(w));
       if (!places_claim_at(&heaps, number)) continue;
       heap_t *h = pool_at(number, &is_claimed);
-      if (wake(h)) return h;
+      if (wake(h)) return users_begin(number), h; /* should it be ended, and not to the end */
       places_release(&heaps, number); /* others had it meanwhile: its chunk may be discarded */
     }
   return NULL;
 }
 
 /* ---- who uses a heap ------------------------------------------------------------------------- */
-
-void pool_abandon(heap_t *h) {
-  magazine_forget(h);
-  returned_forget(h);
-}
 
 /* A dead thread's heap, now the caller's. The heap that its handlers used is left behind by itself
  * from now on. False if an operation never ended in the heap: it stays as it is. */
@@ -162,7 +170,7 @@ heap_t *pool_claim_dead(size_t *words) {
     bool is_claimed;
     size_t number = atomic32_add_relaxed(&last, 1) % pool_size();
     *words -= users_thread(number) != 0 ? min_size(*words, POOL_ASK_WORDS) : 1;
-    uint64_t thread = users_end_dead(number, caller);
+    uint64_t thread = users_take_dead(number, caller);
     if (thread == 0) continue;
     heap_t *h = pool_at(number, &is_claimed);
     if (repair(h, thread)) return h;
@@ -173,7 +181,7 @@ heap_t *pool_claim_dead(size_t *words) {
 heap_t *pool_claim_parents(void) {
   bool is_claimed;
   size_t number;
-  if (!users_end_parents(pool_size(), &number)) return NULL;
+  if (!users_take_parents(pool_size(), &number)) return NULL;
   heap_t *h = pool_at(number, &is_claimed);
   return repair(h, USERS_PARENTS) ? h : NULL;
 }
@@ -214,6 +222,7 @@ static void add_to_sum(atomic64_t *sum, atomic64_t *count) {
 
 void pool_release(heap_t *h) {
   ASSERT(h->put_off == 0);
+  users_leave(heap_number(h));
   if (heap_tag(h) != NULL) atomic32_store_relaxed(&last_lane, heap_number(h) + 1);
   for (unsigned c = 0; (c = heap_next_class(h, c)) != 0;) { /* Bound: the classes */
     atomic64_add_relaxed(&heap_counts.binned[c], heap_binned(h, c));

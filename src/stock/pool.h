@@ -25,19 +25,22 @@ typedef struct {
 } aligned_to(64) heap_counts_t;
 extern hidden heap_counts_t heap_counts;
 
-hidden heap_t *pool_claim(void);      /* perhaps one that rested; NULL: no memory */
-hidden heap_t *pool_claim_lane(void); /* one that did not rest, if at hand */
-hidden void pool_release(heap_t *h);  /* it has let go of everything */
-hidden void pool_discard_kept(void);  /* the idle chunk that may be needed soon */
+/* Perhaps one that rested, or a dead thread's, with what that has left in it. NULL: no memory. */
+hidden heap_t *pool_claim(void);
+hidden heap_t *pool_claim_nested(void); /* for handlers: found by the heap that it stands in for */
+hidden heap_t *pool_claim_lane(void);   /* one that did not rest, if at hand */
+hidden void pool_release(heap_t *h);    /* it has let go of everything */
+hidden void pool_discard_kept(void);    /* the idle chunk that may be needed soon */
 /* It goes back with what it has, `pages` in all. False if that is too much: the caller keeps it. */
 hidden bool pool_rest(heap_t *h, uint32_t pages);
 /* It goes back as it was claimed, unused. */
 hidden void pool_return_unused(heap_t *h);
-/* It stays as it is, as an operation never ended in it. Its part of the surplus goes back. */
+/* It stays as it is, and no thread is its user. Its part of the surplus goes back. */
 hidden void pool_abandon(heap_t *h);
 hidden heap_t *pool_claim_resting(void); /* one that rests; NULL: there is none */
 /* A heap whose thread ended without giving it back, or is a parent's and not in this child of fork,
- * with all that is in it. NULL: none was found.
+ * with all that is in it. NULL: none was found. The caller is its user until the heap goes back: if
+ * the caller ends before that, others find it again.
  * Looks at the next heaps, as far as `*words` goes: it takes off 1 for each, or POOL_ASK_WORDS
  * if the system has to be asked. */
 enum { POOL_ASK_WORDS = 8 };

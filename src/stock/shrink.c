@@ -182,6 +182,7 @@ void heap_end_quarantine(heap_t *h) {
 }
 
 void heap_end(heap_t *h) {
+  h->busy = 1; /* whoever finds it, should the caller die here, lets it be */
   heap_end_quarantine(h);
   heap_give_up_all(h);
   pool_release(h);

@@ -60,10 +60,12 @@ static bool change(users_t *u, size_t number, uint64_t before, uint64_t thread) 
   return true;
 }
 
+void users_keep_no_more(size_t number) { atomic16_store_relaxed(&had[number], 0); }
+
 void users_note(size_t number, uint64_t thread) {
   users_t *u = find_words();
   if (u == NULL) return;
-  if (thread == 0) atomic16_store_relaxed(&had[number], 0);
+  if (thread == 0) users_keep_no_more(number);
   change(u, number, atomic64_load_relaxed(&u->words[number]), thread);
   if (users_count() > PROCESSORS_LEAST && atomic32_load_relaxed(&processors) == 0)
     atomic32_store_relaxed(&processors, (uint32_t)os_processors());
@@ -85,6 +87,10 @@ void users_keep(size_t number) {
   const users_t *u = find_words();
   if (u != NULL && atomic64_load_relaxed(&u->words[number]) != 0)
     atomic16_store_relaxed(&had[number], 1);
+}
+
+void users_leave(size_t number) {
+  if (users_thread(number) != 0) users_note(number, 0);
 }
 
 void users_leave_behind(size_t number, uint64_t thread) {
@@ -113,22 +119,22 @@ static bool is_parents(size_t number, uint64_t word) {
   return word == 0 && users_are_settled() && atomic16_load_relaxed(&had[number]) != 0;
 }
 
-static bool end(users_t *u, size_t number, uint64_t word) {
-  if (!change(u, number, word, 0)) return false;
+static bool take_over_word(users_t *u, size_t number, uint64_t word, uint64_t caller) {
+  if (!change(u, number, word, caller)) return false;
   atomic16_store_relaxed(&had[number], 0);
   return true;
 }
 
-uint64_t users_end_dead(size_t number, uint64_t caller) {
+uint64_t users_take_dead(size_t number, uint64_t caller) {
   users_t *u = find_words();
   if (u == NULL) return 0;
   uint64_t word = atomic64_load_relaxed(&u->words[number]), thread = word & USERS_THREAD;
   if (is_parents(number, word)) thread = USERS_PARENTS;
   else if (thread == 0 || !os_thread_has_ended(thread, caller)) return 0;
-  return end(u, number, word) ? thread : 0;
+  return take_over_word(u, number, word, caller) ? thread : 0;
 }
 
-bool users_end_parents(size_t places, size_t *number) {
+bool users_take_parents(size_t places, size_t *number) {
   users_t *u = find_words();
   for (int looks = 0; u != NULL && looks < PARENTS_LOOKS; looks++) {
     *number = atomic32_add_relaxed(&u->next, 1);
@@ -137,7 +143,7 @@ bool users_end_parents(size_t places, size_t *number) {
       return false;
     }
     uint64_t word = atomic64_load_relaxed(&u->words[*number]);
-    if (is_parents(*number, word) && end(u, *number, word)) return true;
+    if (is_parents(*number, word) && take_over_word(u, *number, word, os_thread())) return true;
   }
   return false;
 }

@@ -22,22 +22,25 @@ hidden void users_begin(size_t number);
 hidden bool users_are_known(void);
 /* `number`: the heap's; `thread`: os_thread, 0: nobody. */
 hidden void users_note(size_t number, uint64_t thread);
-/* A child of fork is to know that a thread had it. */
+/* A child of fork is to know that a thread had it, or not any more. */
 hidden void users_keep(size_t number);
+hidden void users_keep_no_more(size_t number);
+/* Nobody uses it from now on, if a thread did. */
+hidden void users_leave(size_t number);
 /* The calling thread's own heap: notes it, unless that was done in this process. */
 hidden void users_settle(size_t number);
 hidden bool users_are_settled(void); /* all who could have been */
 hidden uint64_t users_thread(size_t number);
-/* The thread that used it, if that has ended, or USERS_PARENTS: nobody uses it from now on. Or 0.
- * `caller`: os_thread of the one that asks. */
+/* The thread that used it, if that has ended, or USERS_PARENTS: the calling thread uses it from now
+ * on, so that others find the heap if that ends too. Or 0. `caller`: its os_thread. */
 #define USERS_PARENTS UINT64_MAX
-hidden uint64_t users_end_dead(size_t number, uint64_t caller);
+hidden uint64_t users_take_dead(size_t number, uint64_t caller);
 /* Are heaps of a parent's other threads to be looked for? Not in a child with one thread: to end
  * them writes to pages that it shares with its parent. */
 hidden bool users_have_strays(void);
-/* The next place, below `places`, with such a heap, which nobody uses from now on. False: not among
- * those that were looked at. */
-hidden bool users_end_parents(size_t places, size_t *number);
+/* The next place, below `places`, with such a heap, which the calling thread uses from now on.
+ * False: not among those that were looked at. */
+hidden bool users_take_parents(size_t places, size_t *number);
 /* The heap of a handler of `thread`, as that said: it is found by itself from now on. */
 hidden void users_leave_behind(size_t number, uint64_t thread);
 hidden int32_t users_count(void);

@@ -56,7 +56,7 @@ static void append_record(stream_t *t, const unsigned char *record, const unsign
 
 /* Has the process, or a handler of this thread, forked since the chunk was taken, or is it another
  * trace now? Then it goes. */
-static inline bool is_others(trace_file_t *s, stream_t *t) {
+static inline bool drop_others(trace_file_t *s, stream_t *t) {
   if (likely(t->chunk == NULL) || trace_file_is_of(s, t->generation)) return false;
   trace_drop_chunk(t->chunk);
   t->chunk = NULL;
@@ -81,21 +81,21 @@ static bool put_sync(trace_file_t *s, stream_t *t) {
   at = put_trace_number(at, now);
   t->time = now, t->address = t->heap = 0;
   signal_fence();
-  if (is_others(s, t)) return false;
+  if (drop_others(s, t)) return false;
   append_record(t, record, at);
   return true;
 }
 
 /* Room for one record. */
 static bool find_room(trace_file_t *s, stream_t *t) {
-  is_others(s, t);
+  drop_others(s, t);
   if (likely(t->chunk != NULL && t->used + 2 * RECORD_MOST <= TRACE_CHUNK)) return true;
   t->generation = atomic32_load_relaxed(&s->generation);
   trace_chunk_t *chunk = t->chunk != NULL ? trace_leave_chunk(t->chunk) : NULL;
   if (chunk == NULL) chunk = trace_take_chunk(s, t->generation);
   t->chunk = chunk;
   signal_fence();
-  if (chunk == NULL || is_others(s, t)) return false;
+  if (chunk == NULL || drop_others(s, t)) return false;
   chunk->mark = TRACE_CHUNK_MARK;
   chunk->generation = t->generation;
   t->used = sizeof *chunk; /* if nothing is in it yet */
@@ -119,7 +119,7 @@ static void write_event(trace_file_t *s, stream_t *t, const trace_event_t *e) {
   if (e->kind == TRACE_ALIGNED) at = put_trace_number(at, (unsigned)__builtin_ctzll(e->alignment));
   if (e->heap != 0) at = put_address(at, &t->heap, e->heap);
   signal_fence();
-  if (likely(!is_others(s, t))) append_record(t, record, at);
+  if (likely(!drop_others(s, t))) append_record(t, record, at);
   else trace_file_lose_event(s);
 }
 

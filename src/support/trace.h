@@ -85,7 +85,7 @@ hidden bool trace_start(const char *name, size_t ring);
  * begins or ends one. */
 typedef enum { TRACE_BEGUN, TRACE_BUSY, TRACE_NO_FILE, TRACE_NO_ROOM } trace_begun_t;
 hidden trace_begun_t trace_start_late(const char *path);
-hidden bool trace_began_late(void);
+hidden const char *trace_path(void); /* as it was asked for; NULL: none was */
 hidden bool trace_open(void); /* begins now, not with the first event; false: no file can be made */
 hidden bool trace_is_on(void);
 /* `stays`: the thread will say when it ends (trace_leave). */

@@ -46,7 +46,7 @@ static __thread bool is_beginning __attribute__((tls_model("initial-exec")));
 
 trace_file_t *trace_file(void) { return (trace_file_t *)atomic_ptr_load_relaxed(&trace_state); }
 size_t trace_ring_size(void) { return atomic64_load_relaxed(&trace_ring); }
-bool trace_began_late(void) { return atomic32_load_relaxed(&is_late) != 0; }
+const char *trace_path(void) { return (const char *)atomic_ptr_load_relaxed(&trace_name); }
 bool trace_is_on(void) { return atomic32_load_acquire(&is_tracing) != 0; } /* S-trace */
 
 uint64_t trace_lost(void) {
@@ -193,7 +193,7 @@ static void name_late(const char *path) {
 static stage_t begin_alone(trace_file_t *s, const char *path, made_t *made) {
   uint32_t generation = atomic32_add_relaxed(&generations, 1) + 1;
   if (path != NULL) name_late(path);
-  const char *pattern = (const char *)atomic_ptr_load_relaxed(&trace_name);
+  const char *pattern = trace_path();
   bool is_first = path != NULL || generation == 1 || trace_file_is_of(s, 1); /* of one who died */
   atomic32_store_relaxed(&s->generation, generation);
   atomic64_store_relaxed(&s->began, os_now_ns());
@@ -270,7 +270,7 @@ trace_begun_t trace_start_late(const char *path) {
 /* ---- chunks ---------------------------------------------------------------------------------- */
 
 void trace_drop_chunk(trace_chunk_t *chunk) {
-  if (atomic_ptr_load_relaxed(&trace_name) != NULL) os_unmap_file(chunk, TRACE_CHUNK);
+  if (trace_path() != NULL) os_unmap_file(chunk, TRACE_CHUNK);
   else os_unmap(chunk, TRACE_CHUNK);
 }
 
@@ -330,7 +330,7 @@ static void *map_piece(trace_file_t *s, int file, size_t size) {
 }
 
 static void *claim_piece(trace_file_t *s, size_t size) {
-  if (atomic_ptr_load_relaxed(&trace_name) == NULL) return os_map(size);
+  if (trace_path() == NULL) return os_map(size);
   if (!hold_file(s)) return NULL;
   int file = find_trace(s);
   void *piece = file >= 0 ? map_piece(s, file, size) : NULL;

@@ -113,12 +113,13 @@ TEST(oom, an_allocation_that_fails_ends_the_program_with_its_size, "") {
 /* The library's; the program has no C++ runtime. */
 __attribute__((weak)) void *operator_new(size_t size) __asm__("_Znwm");
 __attribute__((weak)) void *operator_new_array(size_t size) __asm__("_Znam");
-__attribute__((weak)) void *operator_new_aligned(size_t size, size_t alignment) __asm__(
-  "_ZnwmSt11align_val_t");
+__attribute__((weak)) void *operator_new_aligned(size_t size,
+                                                 size_t alignment) __asm__("_ZnwmSt11align_val_t");
 
 TEST(oom, it_says_which_operator_was_called, "") {
   size_t much = (size_t)1 << 60;
-  EXPECT_ABORT(launder(operator_new(launder_size(much))), OUT "0x1000000000000000 in operator new\\(\\)");
+  EXPECT_ABORT(launder(operator_new(launder_size(much))),
+               OUT "0x1000000000000000 in operator new\\(\\)");
   EXPECT_ABORT(launder(operator_new_array(launder_size(much))),
                OUT "0x1000000000000000 in operator new\\[\\]\\(\\)");
   EXPECT_ABORT(launder(operator_new_aligned(launder_size(much), 64)),

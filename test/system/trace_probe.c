@@ -9,6 +9,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/syscall.h>
 #include <sys/time.h>
 #include <sys/ucontext.h>
@@ -176,6 +177,13 @@ static void begun_late(void) {
   for (int i = 0; i < LATE; i++) pthread_join(threads[i], NULL);
   setitimer(ITIMER_REAL, &never, NULL);
 }
+static void find_no_room_late(void) {
+  struct rlimit limit = {300 << 10, 300 << 10};
+  signal(SIGXFSZ, SIG_IGN);
+  setrlimit(RLIMIT_FSIZE, &limit);
+  fh_trace_start(late_path);
+  for (int i = 0; i < 1000000; i++) free(malloc(100));
+}
 static void refused_late(void) {
   bool first = fh_trace_start("/no/such/folder/t"), second = fh_trace_start("");
   printf("%d %d %d\n", first, second, errno == EINVAL);
@@ -305,6 +313,7 @@ int main(int argc, char **argv) {
   if (deadly == stop) step = 61;
   if (deadly != NULL) at_each_step(others_go_on);
   if (strcmp(what, "refused") == 0) refused_late();
+  if (strcmp(what, "full") == 0) find_no_room_late();
   if (strcmp(what, "known") == 0) known();
   if (strcmp(what, "others") == 0) by_others();
   if (strcmp(what, "handlers") == 0) interrupted();

@@ -3,6 +3,7 @@ import json
 import lzma
 import os
 import platform
+import re
 import resource
 import signal
 import struct
@@ -141,6 +142,12 @@ class Traces(unittest.TestCase):
             self.assertGreaterEqual(sums["unknown"], 16 * 300)    # of 3210 bytes, from before
             self.assertLess(sums["live_blocks"], 1000)
             self.assertIn("begun while it ran", self.command(self.path("t"), "--sum").stdout)
+
+    def test_what_finds_no_room_then_is_said_in_one_line_with_its_path(self):
+        result = support.run([PROBE, "full", self.path("t")],
+                             support.preloaded(support.LIBRARY, ""))
+        self.assertRegex(result.stderr, "^freehold: trace '%s': [0-9]+ events are lost: no room\n$"
+                         % re.escape(self.path("t")))
 
     def test_a_trace_that_cannot_begin_changes_nothing_and_may_be_begun_again(self):
         self.assertEqual(self.late("refused", support.LIBRARY), "0 0 1\n1\n")

@@ -128,6 +128,17 @@ TEST(slow, a_block_of_the_reserve_may_be_freed_with_the_size_that_was_asked_for,
   EXPECT_ABORT(heap_check_class(block, 2000, 1, "delete"), "wrong size: .* in delete");
 }
 
+TEST(slow, what_freehold_takes_for_itself_counts_for_no_thread_at_the_limit_either, "") {
+  static void *p[4000];
+  fill_to_limit(p, 4000);
+  CHECK_GE(count_more(1000, 4), (size_t)4);
+  uint64_t before = heap_thread_bytes().allocated;
+  fh_heap_t *heap = firstclass_new();
+  CHECK(heap != NULL && heap_usable_size(heap, "t") > 1000);
+  CHECK_EQ(heap_thread_bytes().allocated, before);
+  firstclass_delete(heap);
+}
+
 TEST(slow, a_handler_that_interrupted_a_call_at_the_limit_has_its_slab_at_once, "") {
   static void *p[4000];
   fill_to_limit(p, 4000);

@@ -78,6 +78,38 @@ TEST(users, what_a_heap_had_of_the_surplus_goes_back_when_an_operation_in_it_nev
   CHECK(pool_is_valid() && surplus_is_valid(0) && interrupted->busy != 0);
 }
 
+static void keep_and_die(void *context) {
+  (void)context;
+  heap_t *h = my_heap();
+  h->run_most = 12;
+  surplus_add(12);
+}
+static heap_t *taken;
+static void take_and_die(void *is_emptying) {
+  size_t words = pool_size() * POOL_ASK_WORDS;
+  taken = pool_claim_dead(&words);
+  CHECK(taken != NULL && users_thread(heap_number(taken)) == os_thread());
+  taken->busy = is_emptying != NULL;
+}
+static bool is_claimed(const heap_t *h) {
+  bool is_claimed;
+  return pool_at(heap_number(h), &is_claimed) == h && is_claimed;
+}
+
+TEST(users, a_dead_threads_heap_is_found_again_if_the_thread_that_took_it_dies_too, "K1 P1") {
+  first_thread = os_thread();
+  my_heap();
+  for (int round = 0; round < 2; round++) {
+    os_fake.has_ended = all_others_have_ended;
+    in_thread(keep_and_die, NULL, false);
+    in_thread(take_and_die, round == 0 ? NULL : &round, false);
+    CHECK(is_claimed(taken) && taken->run_most == 12);
+    heap_collect(true);
+    CHECK_EQ(is_claimed(taken), round != 0); /* what it was in the middle of, nobody goes on with */
+    CHECK(users_count() == 0 && pool_is_valid() && surplus_is_valid(0));
+  }
+}
+
 TEST(users, a_wrong_count_is_found, "P1") {
   heap_t *h = pool_claim();
   users_make();
@@ -97,6 +129,6 @@ TEST(users, a_word_that_was_written_is_never_0_again_however_many_threads_come_a
     if (i % 2 != 0) continue;
     users_leave_behind(heap_number(b),
                        USERS_PARENTS); /* as between two steps of who takes it over */
-    CHECK_EQ(users_end_dead(heap_number(b), os_thread()), (uint64_t)0);
+    CHECK_EQ(users_take_dead(heap_number(b), os_thread()), (uint64_t)0);
   }
 }

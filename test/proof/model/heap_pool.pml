@@ -2,12 +2,13 @@
  * back
  *
  * Stands for, in src/stock/pool.c: wake pool_claim pool_rest pool_claim_resting pool_release
- * and in src/stock/pool.c: repair pool_claim_dead discard_idle
+ * and in src/stock/pool.c: repair pool_claim_dead pool_claim_nested discard_idle
  * and in src/stock/users.c: change users_note users_keep users_leave_behind users_settle
- * and in src/stock/users.c: is_parents end users_end_dead users_end_parents
+ * and in src/stock/users.c: is_parents take_over_word users_take_dead users_take_parents
+ * and in src/stock/users.c: users_leave users_keep_no_more
  * and in src/heap/enter.c: thread_leaves attach has_fast_paths is_marked mark unmark nested_of
  * and in src/heap/enter.c: enter_any enter heap_enter exit_slowly heap_exit
- * and in src/stock/shrink.c: heap_end_rest
+ * and in src/stock/shrink.c: heap_end_rest heap_end
  *
  * TH threads make CALLS calls each and end, with or without a word to the library. After a word
  * they may call once more, as late destructors do, and end once more, with a word or without. A
@@ -59,20 +60,25 @@ bool ended[TH], stopping; byte done, stopped;
 
 /* Whose it was and that it died are read before the swap. So is that the word is 0, and that a
  * parent's thread had it. */
-inline users_end_dead(which) {
+inline users_take_dead(which) {
   whose = NONE;
   if
   :: noted[which] && user[which] == NONE
   :: atomic { noted[which] && user[which] != NONE -> whose = user[which] };
      if :: !died[whose] -> whose = NONE :: died[whose] fi;
      atomic {
-       if :: whose != NONE && user[which] == whose -> user[which] = NONE :: else -> whose = NONE fi
+       if :: whose != NONE && user[which] == whose -> user[which] = t :: else -> whose = NONE fi
      }
   :: !noted[which] ->
      if
      :: !settled || !had[which]
      :: settled && had[which] ->
-        atomic { if :: !noted[which] -> noted[which] = true; whose = PARENTS :: noted[which] fi }
+        atomic {
+          if
+          :: !noted[which] -> noted[which] = true; user[which] = t; whose = PARENTS
+          :: noted[which]
+          fi
+        }
      fi
   fi;
   if :: whose != NONE -> had[which] = false :: else fi
@@ -89,19 +95,28 @@ inline repair(which) {
   nested[which] = NONE
 }
 
+inline users_leave(which) {
+  if
+  :: user[which] != NONE ->
+     had[which] = false;
+     atomic { user[which] = NONE; noted[which] = true }
+  :: user[which] == NONE
+  fi
+}
+
 /* The lowest whose thread has died. */
 inline pool_claim_dead(to) {
   to = 0;
   do
   :: to == HEAPS -> to = NONE; break
   :: else ->
-     users_end_dead(to);
+     users_take_dead(to);
      if
      :: whose == NONE -> to++             /* it lives, or another thread was quicker */
      :: else ->
         repair(to);
         if
-        :: busy[to] -> to++
+        :: busy[to] -> users_leave(to); to++ /* pool_abandon */
         :: !busy[to] -> atomic { assert(claimed[to] && !used[to]); resting[to] = false }; break
         fi
      fi
@@ -131,11 +146,13 @@ inline pool_claim(to) {
 inline let_go(h) { laden[h] = false }
 
 inline pool_release(from) {
+  users_leave(from);
   nested[from] = NONE;
   atomic { assert(claimed[from] && !used[from] && !laden[from]); claimed[from] = false }
 }
 
 inline pool_rest(h) {
+  users_leave(h);
   resting[h] = true;
   nested[h] = NONE;
   atomic { assert(claimed[h] && !used[h]); claimed[h] = false }
@@ -156,7 +173,13 @@ inline heap_end_rest() {
      atomic { if :: claimed[h] -> h = NONE :: else -> claimed[h] = true fi };
      if
      :: h == NONE                         /* another thread was quicker */
-     :: else -> resting[h] = false; let_go(h); pool_release(h)
+     :: else ->
+        resting[h] = false;
+        busy[h] = false;
+        atomic { user[h] = t; noted[h] = true };
+        busy[h] = true;
+        let_go(h);
+        pool_release(h)
      fi
   fi;
   h = 0
@@ -168,7 +191,7 @@ inline attach() {
   if
   :: h == NONE
   /* a handler was here first */
-  :: h != NONE && here[t] != NONE -> had[h] = false; user[h] = NONE; pool_rest(h); h = here[t]
+  :: h != NONE && here[t] != NONE -> pool_rest(h); h = here[t]
   :: atomic { h != NONE && here[t] == NONE -> here[t] = h }; had[h] = true; marked[t] = false
   fi
 }
@@ -182,6 +205,7 @@ inline nested_of() {
      if
      :: fresh == NONE -> h = NONE
      :: else ->
+        users_leave(fresh);
         atomic { if :: nested[h] == NONE -> nested[h] = fresh; h = fresh; fresh = NONE :: else fi };
         if
         /* a handler was quicker */
@@ -244,14 +268,13 @@ inline thread_leaves() {
   marked[t] = true;
   here[t] = NONE;
   had[fresh] = false;
-  atomic { user[fresh] = NONE; noted[fresh] = true };
   do
   :: fresh == NONE -> break
   :: else ->
      h = fresh;
      fresh = nested[h];
      if
-     :: busy[h]
+     :: busy[h] -> users_leave(h)
      :: !busy[h] -> busy[h] = true; pool_rest(h)
      :: !busy[h] -> busy[h] = true; let_go(h); pool_release(h)
      fi

@@ -368,7 +368,7 @@ def is_of_growth(line, functions):
     return any(word in line for word in ("call_at_growth", "call_step", "&call_from, &from"))
 
 def is_of_parents(line, functions):
-    return functions <= {"users_settle", "users_leave_behind", "users_end_parents",
+    return functions <= {"users_settle", "users_leave_behind", "users_take_parents",
                          "pool_claim_parents", "heap_end_parents", "repair"}
 
 def is_reserved(line, functions):
