@@ -185,6 +185,7 @@ void heap_end(heap_t *h) {
   h->busy = 1; /* whoever finds it, should the caller die here, lets it be */
   heap_end_quarantine(h);
   heap_give_up_all(h);
+  h->busy = 0;
   pool_release(h);
 }
 

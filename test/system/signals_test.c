@@ -3,6 +3,7 @@
 #include "entry.h"
 
 #include <setjmp.h>
+#include <sys/auxv.h>
 #include <sys/syscall.h>
 #include <sys/time.h>
 
@@ -323,9 +324,9 @@ TEST(signals, a_double_free_is_told_on_a_small_stack, "") {
 }
 TEST(signals, program_that_frees_twice_on_a_small_stack, "program") {
   static char room[65536];
-  long frame = sysconf(_SC_MINSIGSTKSZ); /* what the kernel puts there before the handler runs */
-  stack_t stack = {
-    .ss_sp = room, .ss_flags = 0, .ss_size = (size_t)(frame > 0 ? frame : 2048) + 3840};
+  enum { AT_MINSIGSTKSZ_ = 51 }; /* what the kernel puts there before the handler runs */
+  unsigned long frame = getauxval(AT_MINSIGSTKSZ_);
+  stack_t stack = {.ss_sp = room, .ss_flags = 0, .ss_size = (frame > 0 ? frame : 2048) + 3840};
   CHECK_EQ(sigaltstack(&stack, NULL), 0);
   handle(SIGUSR1, handler_frees_twice, SA_ONSTACK);
   raise(SIGUSR1);

@@ -251,18 +251,21 @@ static bool is_stalling(group_t *g, size_t length) {
   return full != NULL && full[11] >= '1' && full[12] >= '0' && full[12] <= '9';
 }
 
-static void read_want(const bounds_t *f) {
+static bool is_short(const bounds_t *f) {
   group_t *g = &files.memory;
   uint64_t before = g->events, now = 0;
   if (!g->is_version_2) now = group_number(g, f->tightest, "memory.failcnt");
   else if (read_in_group(g, f->tightest, "memory.events") != 0)
     now = number_behind("high ") + number_behind("max ");
   g->events = now;
-  bool is_short = (now > before && now != UINT64_MAX) || is_stalling(g, f->tightest);
-  atomic32_store_relaxed(&container.is_short, is_short);
+  return (now > before && now != UINT64_MAX) || is_stalling(g, f->tightest);
 }
 
-static container_state_t read_memory(void) {
+/* False: this is a child that a handler forked in the middle of the look, and looked itself: what
+ * was parsed since is not what was read. */
+static bool is_mine(uint64_t me) { return atomic64_load_relaxed(&reader) == me; }
+
+static container_state_t read_memory(uint64_t me) {
   bounds_t f = {.limit = UINT64_MAX, .room = UINT64_MAX};
   uint64_t whole = read_machine(), known = atomic64_load_relaxed(&container.limit);
   files.is_torn = files.is_read = false;
@@ -274,8 +277,9 @@ static container_state_t read_memory(void) {
   if (!files.is_read && known != 0) return CONTAINER_LIMITED;
   bool is_limited = f.limit != UINT64_MAX;
   if (is_limited) add_idle_files(&f);
-  if (is_limited) read_want(&f);
-  if (files.is_torn) return CONTAINER_TORN;
+  bool is_wanting = is_limited && is_short(&f);
+  if (files.is_torn || !is_mine(me)) return CONTAINER_TORN;
+  if (is_limited) atomic32_store_relaxed(&container.is_short, is_wanting);
   atomic64_store_relaxed(&container.room, f.room);
   atomic64_store_relaxed(&container.limit, is_limited ? f.limit : 0);
   return is_limited ? CONTAINER_LIMITED : CONTAINER_NONE;
@@ -293,7 +297,7 @@ static uint64_t read_quota(group_t *g, size_t length) {
   return quota / period + (quota % period != 0);
 }
 
-static void read_processors(void) {
+static void read_processors(uint64_t me) {
   group_t *g = &files.processors;
   uint64_t least = UINT64_MAX;
   files.is_read = false;
@@ -302,30 +306,34 @@ static void read_processors(void) {
     uint64_t count = read_quota(g, length);
     if (count < least) least = count;
   }
-  if (!files.is_read || files.is_torn) return;
+  if (!files.is_read || files.is_torn || !is_mine(me)) return;
   atomic32_store_relaxed(&container.processors, least > UINT32_MAX ? 0 : (uint32_t)least);
 }
 
-/* False: another thread is at it. */
-static bool begin_look(uint32_t now) {
+static void forget_groups(void) { files.memory.path_length = files.processors.path_length = 0; }
+
+/* What `reader` is from now on; 0: another thread is at it. */
+static uint64_t begin_look(uint32_t now) {
   uint64_t me = os_thread() << 1 | 1, who = atomic64_load_relaxed(&reader);
   bool is_here = who != 0 && (who ^ me) >> OS_THREAD_BITS / 2 >> 1 == 0; /* of this process */
   if (is_here && !os_thread_has_ended(who >> 1, me >> 1)) {
     if (os_ms_between(atomic32_load_relaxed(&reader_since), now) > SILENT_MS)
       atomic32_store_relaxed(&container.state, CONTAINER_SILENT);
-    return false;
+    return 0;
   }
-  if (!atomic64_cas_acquire(&reader, &who, me)) return false; /* S-container */
+  if (!atomic64_cas_acquire(&reader, &who, me)) return 0; /* S-container */
   atomic32_store_relaxed(&reader_since, now);
   /* What it remembers may be half of it. */
-  if (who != 0) files.memory.path_length = files.processors.path_length = 0;
-  return true;
+  if (who != 0) forget_groups();
+  return me;
 }
 
 cold void container_look(uint32_t now) {
-  if (!begin_look(now)) return;
-  container_state_t state = read_memory();
-  read_processors();
+  uint64_t me = begin_look(now);
+  if (me == 0) return;
+  container_state_t state = read_memory(me);
+  read_processors(me);
+  if (!is_mine(me)) return forget_groups();
   atomic32_store_relaxed(&container.state, files.is_torn ? CONTAINER_TORN : state);
   atomic64_store_release(&reader, 0); /* S-container */
 }
