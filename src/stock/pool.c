@@ -83,9 +83,8 @@ static atomic32_t last_lane;
 
 heap_t *pool_claim_lane(void) {
   uint32_t last = atomic32_load_relaxed(&last_lane);
-  bool is_claimed;
   if (last == 0 || !places_claim_at(&heaps, last - 1)) return pool_claim();
-  return ready(pool_at(last - 1, &is_claimed), last - 1);
+  return ready(pool_at(last - 1, &(bool){false}), last - 1);
 }
 
 /* When a place is used for the first time, some others are looked at. So heaps that dead threads
@@ -140,10 +139,9 @@ void pool_return_unused(heap_t *h) { rest(h, 1); }
 heap_t *pool_claim_resting(void) {
   for (size_t i = 0; i < pool_size() / 64 && pool_resting_pages() != 0; i++)
     for (uint64_t w = atomic64_load_relaxed(&rests[i]); w != 0; w &= w - 1) { /* Bound: 64 */
-      bool is_claimed;
       uint32_t number = (uint32_t)(i * 64 + bits_lowest(w));
       if (!places_claim_at(&heaps, number)) continue;
-      heap_t *h = pool_at(number, &is_claimed);
+      heap_t *h = pool_at(number, &(bool){false});
       if (wake(h)) return users_begin(number), h; /* should it be ended, and not to the end */
       places_release(&heaps, number); /* others had it meanwhile: its chunk may be discarded */
     }
@@ -167,22 +165,20 @@ heap_t *pool_claim_dead(size_t *words) {
   static atomic32_t last; /* relaxed: callers look at different heaps */
   uint64_t caller = *words > 0 && users_are_known() ? os_thread() : 0;
   while (caller != 0 && *words > 0) { /* Bound: `*words` */
-    bool is_claimed;
     size_t number = atomic32_add_relaxed(&last, 1) % pool_size();
     *words -= users_thread(number) != 0 ? min_size(*words, POOL_ASK_WORDS) : 1;
     uint64_t thread = users_take_dead(number, caller);
     if (thread == 0) continue;
-    heap_t *h = pool_at(number, &is_claimed);
+    heap_t *h = pool_at(number, &(bool){false});
     if (repair(h, thread)) return h;
   }
   return NULL;
 }
 
 heap_t *pool_claim_parents(void) {
-  bool is_claimed;
   size_t number;
   if (!users_take_parents(pool_size(), &number)) return NULL;
-  heap_t *h = pool_at(number, &is_claimed);
+  heap_t *h = pool_at(number, &(bool){false});
   return repair(h, USERS_PARENTS) ? h : NULL;
 }
 
@@ -205,9 +201,8 @@ static void discard_idle(size_t chunk, bool also_next) {
   if (chunk == 0 || ~atomic64_load_relaxed(&heaps.free[chunk]) != 0) return;
   if (!also_next && !has_room_below(chunk)) return atomic32_store_relaxed(&kept_chunk, chunk);
   if (!bitmap_claim_at(heaps.free, first, PLACES_IN_CHUNK)) return;
-  bool is_claimed;
   if (atomic64_load_relaxed(&rests[chunk]) == 0)
-    os_discard(pool_at(first, &is_claimed), align_up(sizeof(heap_chunk_t), os_page_size()));
+    os_discard(pool_at(first, &(bool){false}), align_up(sizeof(heap_chunk_t), os_page_size()));
   bitmap_release(heaps.free, first, PLACES_IN_CHUNK);
   if (atomic32_load_relaxed(&kept_chunk) == chunk) atomic32_store_relaxed(&kept_chunk, 0);
   if (atomic32_load_relaxed(&last_lane) > first) atomic32_store_relaxed(&last_lane, 0);

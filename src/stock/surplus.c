@@ -22,9 +22,8 @@ static size_t most_surplus(bool with_spare) {
   return max_size(used / SURPLUS_PART, with_spare ? processors_part() : SURPLUS_LEAST);
 }
 
-/* The fences: what a heap takes is in the sum first, and what it gives up leaves the sum last. A
- * thread may stop or end between the two. Were the sum less then, what its heap had of it could be
- * taken off twice (pool_abandon). */
+/* The fences: what a heap takes is in the sum first, and what it gives up leaves the sum last. Else
+ * what a thread that stopped or died between the two had could be taken off twice: pool_abandon. */
 void surplus_add(uint32_t slices) {
   signal_fence();
   atomic32_add_relaxed(&surplus.slices, slices);
