@@ -600,7 +600,8 @@ TEST(visit, goes_on_while_other_threads_allocate, "") {
   pthread_t threads[3];
   for (uintptr_t i = 0; i < 3; i++) threads[i] = start_thread(body_churn, (void *)i, 0);
   size_t seen = 0;
-  for (int i = 0; i < 100; i++) CHECK(fh_heap_visit(NULL, counting_visitor, &seen));
+  for (int i = 0; i < 100 || seen == 0; i++) /* until one of them has begun */
+    CHECK(fh_heap_visit(NULL, counting_visitor, &seen));
   __atomic_store_n(&visiting_ends, 1, __ATOMIC_RELEASE);
   for (int i = 0; i < 3; i++) join_thread(threads[i]);
   CHECK_GT(seen, 0u);
