@@ -562,7 +562,10 @@ class Page(unittest.TestCase):
         return program
 
     def why(self, program):
-        found = outside("why", "--rows", "1", program.pid)
+        """A program that has just been started may not have the library yet."""
+        found, soon = outside("why", "--rows", "1", program.pid), time.monotonic() + 60
+        while "no freehold in" in found.stderr and time.monotonic() < soon:
+            found = outside("why", "--rows", "1", program.pid)
         self.assertEqual(found.returncode, 0, found.stderr)
         return found.stdout
 
