@@ -142,7 +142,7 @@ heap_t *pool_claim_resting(void) {
       uint32_t number = (uint32_t)(i * 64 + bits_lowest(w));
       if (!places_claim_at(&heaps, number)) continue;
       heap_t *h = pool_at(number, &(bool){false});
-      if (wake(h)) return users_begin(number), h; /* should it be ended, and not to the end */
+      if (wake(h)) return users_begin(number), h; /* so that it is not lost halfway */
       places_release(&heaps, number); /* others had it meanwhile: its chunk may be discarded */
     }
   return NULL;
