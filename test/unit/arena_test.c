@@ -31,12 +31,15 @@ static void note_free(void *p, bool as_purged) {
   if (as_purged) atomic64_store_relaxed(&maps->dirty[word], UINT64_MAX);
 }
 
-TEST(arena, a_free_slice_that_is_not_mapped_or_was_written_to_is_seen, "A2 A3 A5 A6") {
+static void note_touched(char *free) { arena_maps(arena_of(free))->touched[arena_slice(free)] = 1; }
+
+TEST(arena, a_free_slice_that_is_not_mapped_or_was_written_to_is_seen, "A2 A3 A4 A5 A6") {
   char *p = claim(1), *free = p + SLICE_SIZE;
   *p = 1;
   CHECK(arena_is_valid(arena_of(p)));
   EXPECT_ABORT((write_to_free(free), arena_is_valid(arena_of(p))), "invariant A3");
   EXPECT_ABORT((write_to_free(free + SLICE_SIZE - 1), arena_is_valid(arena_of(p))), "invariant A3");
+  EXPECT_ABORT((note_touched(free), arena_is_valid(arena_of(p))), "invariant A4");
   EXPECT_ABORT((free_the_head(p), arena_is_valid(arena_of(p))), "invariant A2");
   EXPECT_ABORT((note_free(p, false), arena_is_valid(arena_of(p))), "invariant A5");
   EXPECT_ABORT((note_free(p, true), arena_is_valid(arena_of(p))), "invariant A6");

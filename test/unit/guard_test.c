@@ -54,6 +54,16 @@ TEST(guard, a_block_of_any_size_up_to_the_most_stands_at_the_edge_of_its_pages, 
   check_nothing_lost();
 }
 
+TEST(guard, a_live_slot_that_is_ready_for_the_next_block_is_found, "G1") {
+  size_t number = 0;
+  start();
+  char *p = fast_malloc(100);
+  CHECK(is_guarded(p) && guard_next(&number) != NULL);
+  guard_t *g = (guard_t *)align_down((uintptr_t)p, WINDOW_SIZE);
+  EXPECT_ABORT((bitmap_release(g->ready, number - 1, 1), guard_is_valid()), "invariant G1");
+  fast_free(p);
+}
+
 TEST(guard, aligned_cleared_and_resized_blocks_keep_their_promises, "") {
   start();
   for (size_t alignment = 16; alignment <= os_page_size(); alignment *= 2) {

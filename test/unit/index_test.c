@@ -47,6 +47,12 @@ TEST(index, making_visiting_and_ending_it_touches_nothing_of_the_rest_of_the_pro
   CHECK_EQ(atomic64_load_relaxed(&heap_counts.huge_live), (uint64_t)0);
 }
 
+TEST(index, a_cell_that_has_a_block_is_found, "F2") {
+  heap = firstclass_new();
+  slab_t *s = slab_of(firstclass_aligned(heap, 1, 100000));
+  EXPECT_ABORT(index_set(atomic_ptr_load_relaxed(&s->cell), s, false), "invariant F2");
+}
+
 static void free_odd(void *context) {
   (void)context;
   for (int i = 1; i < MANY; i += 2) fast_free(kept[i]);

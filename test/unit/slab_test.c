@@ -377,12 +377,13 @@ TEST(slab, a_double_free_that_the_anchor_can_tell_is_fatal_in_every_state, "I3")
 
 static bool check_slab(slab_t *s) { return slab_is_valid(s); }
 
-TEST(slab, each_broken_invariant_is_found_by_its_name, "I1 I2 I3 I4") {
+TEST(slab, each_broken_invariant_is_found_by_its_name, "I1 I2 I3 I4 I7") {
   slab_t *s = new_slab(CLASS, &heap_a);
   take_all(s);
   put_back(s, blocks[0]);
   uint64_t word = atomic64_load_relaxed(&s->anchor);
   CHECK(check_slab(s));
+  EXPECT_ABORT((atomic32_store_relaxed(&s->holes, UINT32_MAX), check_slab(s)), "invariant I7");
   atomic32_store_relaxed(&s->used, 3);
   EXPECT_ABORT(check_slab(s), "invariant I1");
   atomic32_store_relaxed(&s->used, CAPACITY - 1);

@@ -47,6 +47,14 @@ TEST(tails, a_block_gives_back_what_lies_behind_it_once_if_tails_are_too_many, "
   check_nothing_lost();
 }
 
+TEST(tails, a_wrong_count_is_found, "L3") {
+  slab_t *s = slab_of(filled(18000));
+  CHECK(tails_are_valid(s));
+  EXPECT_ABORT((s->counted++, tails_are_valid(s)), "invariant L3");
+  EXPECT_ABORT((*arena_touched_last((void *)slab_base(s), 1) = 0, tails_are_valid(s)),
+               "invariant L3");
+}
+
 TEST(tails, a_tail_stays_while_tails_are_few_or_if_memory_is_never_to_go_back, "L3") {
   char *p = filled(SLICE_SIZE);
   fast_free(p);
