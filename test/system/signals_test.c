@@ -326,7 +326,9 @@ TEST(signals, program_that_frees_twice_on_a_small_stack, "program") {
   static char room[65536];
   enum { AT_MINSIGSTKSZ_ = 51 }; /* what the kernel puts there before the handler runs */
   unsigned long frame = getauxval(AT_MINSIGSTKSZ_);
-  stack_t stack = {.ss_sp = room, .ss_flags = 0, .ss_size = (frame > 0 ? frame : 2048) + 3840};
+  stack_t stack = {.ss_sp = room,
+                   .ss_flags = 0,
+                   .ss_size = (frame > 0 ? frame : (unsigned long)MINSIGSTKSZ) + 3840};
   CHECK_EQ(sigaltstack(&stack, NULL), 0);
   handle(SIGUSR1, handler_frees_twice, SA_ONSTACK);
   raise(SIGUSR1);
