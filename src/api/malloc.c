@@ -93,10 +93,10 @@ FH_API int posix_memalign(void **p, size_t alignment, size_t size) {
 
 FH_API size_t malloc_usable_size(void *p) { return api_usable_size(p, "malloc_usable_size"); }
 
-/* glibc rounds an alignment that is no power of two up to the next one; EINVAL if there is none. */
 static cold void *memalign_slow(size_t alignment, size_t size) {
   return api_aligned_slow(alignment, size, ORIGIN_MALLOC, "memalign");
 }
+/* glibc rounds an alignment that is no power of two up to the next one; EINVAL if there is none. */
 FH_API void *memalign(size_t alignment, size_t size) {
   size_t power = 16;
   while (power < alignment && power != 0) power *= 2; /* Bound: the bits of a word */

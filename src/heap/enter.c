@@ -71,7 +71,7 @@ static void thread_leaves(void *heap) {
   heap_here.lone_frees = LONE_AT_END;
   atomic_ptr_store_relaxed(&heap_here.heap, NULL);
   signal_fence();
-  users_keep_no_more(heap_number(heap)); /* others find it should the thread die here */
+  users_keep_no_more(heap_number(heap)); /* its word stays, should the thread die here */
   for (heap_t *h = heap, *next; h != NULL; h = next) { /* Bound: the depth of its handlers */
     next = atomic_ptr_load_relaxed(&h->nested);
     if (h->busy != 0) {
@@ -79,6 +79,7 @@ static void thread_leaves(void *heap) {
       continue;
     }
     h->busy = 1;
+    signal_fence();
     if (was_fast && h == heap) owned_recount(h);
     if (h == heap) {
       uint32_t pages = heap_prepare_rest(h);

@@ -21,11 +21,8 @@ static heap_t *add_lane(fh_heap_t *heap) {
   heap_t *lane = pool_claim_lane();
   if (lane == NULL) return NULL;
   held_add(lane);
-  lane->busy = 1; /* as in heap_end */
-  heap_end_quarantine(lane);
-  heap_give_up_all(lane); /* of what a thread has left in it */
+  heap_empty(lane); /* a thread may have left something in it */
   users_leave(heap_number(lane));
-  lane->busy = 0;
   atomic_ptr_store_relaxed(&lane->tag, heap);
   atomic32_store_relaxed(&lane->lane_state, LANE_BUSY);
   void *first = atomic_ptr_load_relaxed(&heap->lanes);

@@ -161,7 +161,7 @@ void heap_give_up_all(heap_t *h) {
   h->trims_due = 0;
 }
 
-/* Not the caller has freed these blocks, but the thread that died. */
+/* What a thread held back that died: secure grade. Not the caller has freed these blocks. */
 static void end_quarantine(heap_t *h) {
   size_t slot = 0;
   for (void *p; (p = quarantine_take(heap_quarantine(h), &slot)) != NULL;) { /* Bound: its slots */
@@ -177,15 +177,17 @@ static void end_quarantine(heap_t *h) {
   }
 }
 
-void heap_end_quarantine(heap_t *h) {
+void heap_empty(heap_t *h) {
+  h->busy = 1; /* whoever finds it, should the caller die here, lets it be */
+  signal_fence();
   if (SECURE) end_quarantine(h);
+  heap_give_up_all(h);
+  signal_fence();
+  h->busy = 0;
 }
 
 void heap_end(heap_t *h) {
-  h->busy = 1; /* whoever finds it, should the caller die here, lets it be */
-  heap_end_quarantine(h);
-  heap_give_up_all(h);
-  h->busy = 0;
+  heap_empty(h);
   pool_release(h);
 }
 

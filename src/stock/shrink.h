@@ -15,10 +15,9 @@ hidden bool heap_trim(heap_t *h);
 hidden void heap_watch_class(heap_t *h, uint8_t now);
 hidden void heap_answer_trim(heap_t *h); /* does what heap_trims asks for */
 hidden void heap_give_up_all(heap_t *h); /* of all that it owns */
+hidden void heap_empty(heap_t *h);       /* and of what a dead thread held back: secure grade */
 hidden void heap_end(heap_t *h);         /* lets go, and goes back to the pool */
-/* Secure grade: frees what a thread held back that died. Only a dead thread's heap has any. */
-hidden void heap_end_quarantine(heap_t *h);
-hidden void heap_drop(heap_t *h);             /* releases its slabs, live blocks included */
+hidden void heap_drop(heap_t *h);        /* releases its slabs, live blocks included */
 hidden uint32_t heap_prepare_rest(heap_t *h); /* how many pages it holds then: pool_rest */
 hidden bool heap_end_rest(void);              /* ends one that rests; false: there is none */
 hidden void heap_end_parents(void);           /* one of a parent's thread, if it finds one */

@@ -121,7 +121,7 @@ static bool is_parents(size_t number, uint64_t word) {
 
 static bool take_over_word(users_t *u, size_t number, uint64_t word, uint64_t caller) {
   if (!change(u, number, word, caller)) return false;
-  atomic16_store_relaxed(&had[number], 0);
+  users_keep_no_more(number);
   return true;
 }
 

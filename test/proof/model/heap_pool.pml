@@ -8,7 +8,7 @@
  * and in src/stock/users.c: users_leave users_keep_no_more
  * and in src/heap/enter.c: thread_leaves attach has_fast_paths is_marked mark unmark nested_of
  * and in src/heap/enter.c: enter_any enter heap_enter exit_slowly heap_exit
- * and in src/stock/shrink.c: heap_end_rest heap_end
+ * and in src/stock/shrink.c: heap_end_rest heap_end heap_empty
  *
  * TH threads make CALLS calls each and end, with or without a word to the library. After a word
  * they may call once more, as late destructors do, and end once more, with a word or without. A
