@@ -62,7 +62,7 @@ static unsigned carve_count(const heap_t *h, unsigned c) {
 /* For a class with few blocks in a slab: all that were freed, as a list, and if these are few,
  * fresh ones. The heap has no fresh ones now. In a slice that was used before they are linked: most
  * of its pages are present. */
-static uintptr_t borrow_medium(heap_t *h, slab_t *s, unsigned *count) {
+static out_of_line uintptr_t borrow_medium(heap_t *h, slab_t *s, unsigned *count) {
   unsigned c = slab_class(s), size = (unsigned)class_size(c), fresh;
   unsigned most = (heap_binned(h, c) * size >= MUCH_BORROWED ? SLICE_SIZE : BORROW_BYTES) / size;
   if (!s->is_clean) return slab_take_list(s, most, count);
@@ -102,13 +102,10 @@ static uintptr_t take_from_owned(heap_t *h, unsigned c, unsigned *count) {
   /* Bound: owned slabs, at most OWNED_MOST of a class */
   for (slab_t *s = owned_first(h, c); s != NULL; s = s->next) {
     if (!slab_has(s, BIN_LEAST)) continue;
-    bool is_remote = s->head == 0 && slab_others_freed(s) != 0;
-    if (is_remote && owned_is_remote(h, c)) {
-      owned_disown(h, c);
-      return 0;
-    }
+    unsigned most = carve_count(h, c);
     owned_move(h, s, true);
-    return slab_take_list(s, carve_count(h, c), count);
+    owned_note_freed(h, s, most);
+    return slab_take_list(s, most, count);
   }
   if (h->own->slab_count[c] > USED_UP_MOST) owned_let_go(h, owned_first(h, c)->prev);
   return 0;

@@ -82,6 +82,7 @@ typedef struct {
   uint32_t slabs[CLASS_COUNT];     /* slab_number: the slabs that it owns, the one in use first */
   uint32_t sweep_at, sweep_class;  /* slab_number: a lane's slab to be looked at next; its class */
   uint8_t slab_count[CLASS_COUNT]; /* how many these are; a lane's may wrap, and decides nothing */
+  int16_t others_lead[MEDIUM_CLASS]; /* whose frees lead in these: owned.c */
   lengthened_t lengthened[CLASS_COUNT - MEDIUM_CLASS];
   uint16_t more_singles; /* how many more slices the magazine's first list may have than its due */
   uint16_t missed_singles; /* slices that it gave back and the heap has not claimed again */
@@ -149,7 +150,7 @@ static inline unsigned heap_next_class(const heap_t *h, unsigned c) {
 static inline uint32_t heap_binned(const heap_t *h, unsigned c) {
   return atomic16_load_relaxed(&h->binned[c]);
 }
-/* Blocks of a class until it may be tried again; one time in TRIALS_PART it is: owned_is_remote. */
+/* Blocks of a class until it may be tried again; one time in TRIALS_PART it is: owned.c. */
 enum { TRIAL_BLOCKS = 1 << 15, TRIALS_PART = 16 };
 /* How many blocks were binned since a trial of the class was last due: at different times for
  * different heaps and classes. */

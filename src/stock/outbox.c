@@ -6,9 +6,9 @@
 #include "owned.h"
 
 /* Is a slab of this class worth having for the heap? */
-static bool wants(heap_t *h, unsigned c) {
+static bool wants(const heap_t *h, unsigned c) {
   return heap_has_earned(h, c) && (h->aside->given_up >> c & 1) == 0 &&
-         h->own->slab_count[c] < OWNED_MOST && !owned_is_remote(h, c);
+         h->own->slab_count[c] < OWNED_MOST;
 }
 
 void outbox_push(heap_t *h, slab_t *s, uintptr_t first, uintptr_t last, unsigned count) {

@@ -4,11 +4,11 @@
 
 #include "magazine.h"
 
-/* A class is remote if others freed more than both of these. */
-enum {
-  REMOTE_FEW = 8,  /* this part of the blocks of one slab */
-  REMOTE_PART = 4, /* this part of what the heap's own thread has freed there */
-};
+/* The lead of others: what they freed, each block as OTHERS_WEIGHT, less what the heap's own thread
+ * freed. A class is remote once that is as much as an eighth of a slab weighs, 128 blocks at most.
+ * It falls no lower than 512 blocks can make up: a thread that ends leaves its heap to one thread,
+ * and its blocks to another, which frees them all. */
+enum { OTHERS_WEIGHT = 16, LEAD_LEAST = -512 * OTHERS_WEIGHT, MUCH_PART = 8, MUCH_MOST = 128 };
 
 slab_t *owned_first(const heap_t *h, unsigned c) { return slab_numbered(h->own->slabs[c]); }
 
@@ -58,6 +58,7 @@ void owned_remove(heap_t *h, slab_t *s) {
 void owned_add(heap_t *h, slab_t *s) { link_slab(h, s, true); }
 
 void owned_move(heap_t *h, slab_t *s, bool as_first) {
+  if (as_first && s == owned_first(h, slab_class(s))) return owned_end_idleness(h, s);
   owned_remove(h, s);
   link_slab(h, s, as_first);
 }
@@ -79,16 +80,18 @@ void owned_let_go(heap_t *h, slab_t *s) {
   if (slab_let_go(s) == SLAB_IS_EMPTY) magazine_put_slab(h, s);
 }
 
-bool owned_is_remote(heap_t *h, unsigned c) {
-  size_t own = 0, others = 0, few = SLICE_SIZE / class_size(c) / REMOTE_FEW;
-  /* Bound: owned slabs, at most OWNED_MOST of a class */
-  for (slab_t *s = owned_first(h, c); s != NULL; s = s->next) {
-    own += slab_private_count(s);
-    others += slab_others_freed(s);
+out_of_line void owned_note_freed(heap_t *h, const slab_t *s, unsigned most) {
+  unsigned c = slab_class(s), own = slab_private_count(s), others = slab_others_freed(s);
+  ASSERT(heap_tag(h) == NULL && c < MEDIUM_CLASS);
+  if (own >= most || (own != 0 && own + others < most)) others = 0; /* they stay there */
+  int lead = h->own->others_lead[c] + OTHERS_WEIGHT * (int)others - (int)own;
+  if (lead < LEAD_LEAST) lead = LEAD_LEAST;
+  int much = OTHERS_WEIGHT * (int)min_size(s->capacity / MUCH_PART, MUCH_MOST);
+  if (unlikely(lead > 0) && lead >= much) {
+    h->aside->remote |= (uint64_t)1 << c;
+    lead = much - much / 4; /* the next trial may be short */
   }
-  if (others <= max_size(own / REMOTE_PART, few)) return false;
-  h->aside->remote |= (uint64_t)1 << c;
-  return true;
+  h->own->others_lead[c] = (int16_t)lead;
 }
 
 void owned_disown(heap_t *h, unsigned c) {

@@ -24,10 +24,11 @@ hidden void owned_disown(heap_t *h, unsigned c);             /* lets go of all o
 /* All blocks of a slab are free: the first of a class may stay, a few of them in all. */
 hidden void owned_note_empty(heap_t *h, slab_t *s);
 hidden void owned_end_idleness(heap_t *h, slab_t *s); /* it is used again */
-/* Did others free what is free in the owned slabs of the class? Then to own them brings nothing and
- * keeps them from heaps that would use them: it owns none from then on, until the next trial is due
+/* A bin is about to take `most` blocks out of a slab that the heap owns: notes who freed them. If
+ * others free much of a class, to own its slabs brings nothing and keeps them from heaps that would
+ * use them. The class is remote then: the heap owns none of it until the next trial is due
  * (heap_since_trial). */
-hidden bool owned_is_remote(heap_t *h, unsigned c);
+hidden void owned_note_freed(heap_t *h, const slab_t *s, unsigned most);
 hidden void owned_recount(heap_t *h); /* a fast free was cut short */
 /* The caller is in the lane: of its next `looks` slabs those that others have emptied go. */
 hidden void owned_sweep(heap_t *lane, unsigned looks);

@@ -62,6 +62,18 @@ TEST(owned, a_class_whose_blocks_others_free_is_borrowed_and_owned_again_after_a
   check_nothing_lost();
 }
 
+TEST(owned, a_class_whose_blocks_others_free_only_once_is_owned, "") {
+  size_t size = 512;
+  unsigned c = class_of(size);
+  allocate(&size);
+  replace_by_own(1 << 15, size);
+  int from = MANY - 500;
+  in_thread(release, &from, true); /* as when the blocks of a thread that ended are freed */
+  allocate(&size);
+  CHECK(!heap_knows_remote(my_heap(), c));
+  CHECK_GE(my_heap()->own->slab_count[c], 1);
+}
+
 TEST(owned, a_class_of_which_others_free_a_few_blocks_is_owned, "") {
   size_t size = 64;
   allocate(&size);
