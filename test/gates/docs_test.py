@@ -69,6 +69,21 @@ class Links(unittest.TestCase):
                     wrong.append("%s:%d: %s has no such heading" % (page, line, link))
         self.assertEqual(wrong, [])
 
+    def test_tasks_and_experiments_that_pages_name_exist(self):
+        tasks = set(re.findall(r"^task_(\w+)\(\)", support.read("dev"), re.M))
+        folder = os.path.join(support.SOURCE, "lab", "freehold_lab", "experiments")
+        shipped = {name for file in os.listdir(folder) for name in (file, file[:-len(".toml")])}
+        wrong = []
+        for page in pages():
+            text = support.read(page)
+            wrong += ["%s:%d: ./dev %s" % (page, line, task)
+                      for line, task in numbered(r"\./dev ([a-z][\w-]*)", text)
+                      if task.replace("-", "_") not in tasks]
+            wrong += ["%s:%d: lab run %s" % (page, line, name)
+                      for line, name in numbered(r"\blab run ([a-z][\w.-]*)", text)
+                      if name not in shipped | {"mine.toml"}]
+        self.assertEqual(wrong, [])
+
     def test_every_decision_is_in_the_list(self):
         folder = os.path.join("docs", "decisions")
         listed = set(re.findall(r"\]\(([^)]+)\)", support.read(os.path.join(folder, "README.md"))))
