@@ -19,11 +19,13 @@ FH_API void free(void *p) {
 }
 FH_API void *realloc(void *p, size_t size) { return api_realloc(p, size, "realloc"); }
 
+static cold void *calloc_slow(size_t bytes) { return heap_clear(api_calloc_slow(bytes), bytes); }
 FH_API void *calloc(size_t count, size_t size) {
   size_t bytes;
   if (__builtin_mul_overflow(count, size, &bytes)) return api_no_memory();
-  void *block = api_malloc_or(bytes, ORIGIN_MALLOC, api_calloc_slow);
-  return SECURE ? block : heap_clear(block, bytes); /* where it is zero */
+  if (SECURE) return secure_malloc(bytes, ORIGIN_MALLOC, api_calloc_slow); /* its blocks are zero */
+  void *block = fast_malloc_or_null(bytes);
+  return likely(block != NULL) ? memset(block, 0, bytes) : calloc_slow(bytes);
 }
 
 FH_API void *reallocarray(void *p, size_t count, size_t size) {

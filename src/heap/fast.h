@@ -42,6 +42,10 @@ static always_inline void *fast_malloc_or(size_t size, void *(*slow)(size_t size
   void *block = fast_pop(class_table[steps]);
   return likely(block != NULL) ? block : slow(size);
 }
+static always_inline void *fast_malloc_or_null(size_t size) {
+  size_t steps = class_steps(size);
+  return likely(steps < heap_here.limit) ? fast_pop(class_table[steps]) : NULL;
+}
 
 static always_inline void *fast_malloc(size_t size) {
   return fast_malloc_or(size, heap_malloc_slow);

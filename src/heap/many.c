@@ -1,28 +1,14 @@
 /* many.c - many blocks of one size at once                                           layer 6: heap
- * Contract: slow.h. The heap is marked once for all blocks, and each step leaves it as a fast
- * malloc or free does. A call that is cut short has lost at most what it took out of the bin. */
+ * Contract: slow.h. */
 #include "fast.h"
 
 size_t heap_take_many(size_t size, size_t most, void **blocks) {
-  size_t steps = class_steps(size), n = 0;
-  if (steps >= heap_here.limit) return 0;
-  unsigned c = class_table[steps];
-  here_mark_malloc();
-  heap_t *h = heap_of_thread();
-  uintptr_t block = h->bin[c];
-  while (n < most && block != 0) { /* Bound: a bin */
-    uintptr_t next = block_pop(block);
-    h->bin[c] = next;
-    signal_fence();
-    block_set_live(block);
-    __builtin_prefetch((void *)next, 1);
-    blocks[n++] = (void *)block;
-    block = next;
-  }
-  here_unmark_malloc();
+  size_t n = 0;
+  for (void *p; n < most && (p = fast_malloc_or_null(size)) != NULL;) blocks[n++] = p;
   return n;
 }
 
+/* The heap is marked once for all blocks, and each step leaves it as a fast free does. */
 size_t heap_free_many(void *const *blocks, size_t count) {
   uintptr_t window = heap_here.window;
   heap_t *h = heap_of_thread();

@@ -327,7 +327,7 @@ class Instructions(unittest.TestCase):
 
     def test_malloc_and_free_have_no_frame_and_leave_by_jumps(self):
         """What is slow is jumped to, and returns to the program at once."""
-        for name in ("malloc", "free", "fh_malloc", "fh_free", "aligned_alloc"):
+        for name in ("malloc", "free", "calloc", "fh_malloc", "fh_free", "aligned_alloc"):
             body = instructions_of(name)
             self.assertTrue(body, name + " is not there")
             self.assertEqual([i for i in body if self.FRAME.match(i)], [])
