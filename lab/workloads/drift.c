@@ -10,7 +10,7 @@ enum { THREADS_MOST = 1024, SAMPLES = 20, CLOCK_EVERY = 64 };
 
 static long threads = 1, live = 64 << 20, low = 16, high = 128, other_low = 16, other_high = 128;
 static const char *hand = "any";
-static long other_percent = 0, operations = 2000000, milliseconds = 0;
+static long foreign = 0, other_percent = 0, operations = 2000000, milliseconds = 0;
 static atomic_uintptr_t *slots;
 static uint32_t slot_count;
 static pthread_barrier_t round_start, round_end;
@@ -48,7 +48,9 @@ static void slot_replace(worker_t *w, uint32_t slot) {
 
 static void round_run(worker_t *w) {
   for (long i = 0; milliseconds > 0 || i < w->quota; i++) {
-    slot_replace(w, w->from + bench_below(&w->rng, w->among));
+    bool is_foreign = foreign != 0 && bench_below(&w->rng, 1000) < (uint32_t)foreign;
+    slot_replace(w, is_foreign ? bench_below(&w->rng, slot_count)
+                               : w->from + bench_below(&w->rng, w->among));
     w->done++;
     if (milliseconds > 0 && i % CLOCK_EVERY == 0 && bench_seconds() >= round_deadline) return;
   }
@@ -101,6 +103,7 @@ static long long live_now(const worker_t *workers) {
 static bench_option_t options[] = {
   BENCH_NUMBER("threads", threads, 1, THREADS_MOST, "threads"),
   BENCH_WORD("hand", hand, "own|any", "whose blocks a thread replaces"),
+  BENCH_NUMBER("foreign", foreign, 0, 1000, "of 1,000 replacements are of any thread's blocks"),
   BENCH_NUMBER("live", live, 1 << 20, 1L << 35, "bytes that live, on average"),
   BENCH_NUMBER("low", low, 16, 1 << 30, "smallest block"),
   BENCH_NUMBER("high", high, 16, 1 << 30, "largest block"),

@@ -25,7 +25,8 @@ FH_API void *calloc(size_t count, size_t size) {
   if (__builtin_mul_overflow(count, size, &bytes)) return api_no_memory();
   if (SECURE) return secure_malloc(bytes, ORIGIN_MALLOC, api_calloc_slow); /* its blocks are zero */
   void *block = fast_malloc_or_null(bytes);
-  return likely(block != NULL) ? memset(block, 0, bytes) : calloc_slow(bytes);
+  if (unlikely(block == NULL)) return calloc_slow(bytes);
+  return memset(block, 0, bytes);
 }
 
 FH_API void *reallocarray(void *p, size_t count, size_t size) {

@@ -104,7 +104,7 @@ static uintptr_t take_from_owned(heap_t *h, unsigned c, unsigned *count) {
     if (!slab_has(s, BIN_LEAST)) continue;
     unsigned most = carve_count(h, c);
     owned_move(h, s, true);
-    owned_note_freed(h, s, most);
+    owned_note_freed(h, c, s, most);
     return slab_take_list(s, most, count);
   }
   if (h->own->slab_count[c] > USED_UP_MOST) owned_let_go(h, owned_first(h, c)->prev);
@@ -128,19 +128,27 @@ static out_of_line uintptr_t take_from_lane(heap_t *h, unsigned c, unsigned *cou
 
 /* ---- a bin ----------------------------------------------------------------------------------- */
 
-/* Counts what the bin has. May forget that others freed blocks of the class: a trial begins, and
- * the heap takes slabs over, in which others' frees wait. So trials are rare, and drawn by lot. */
-static out_of_line void note_binned(heap_t *h, unsigned c, unsigned count) {
-  if (heap_tag(h) == NULL) slab_thread_count(0, count * class_size(c));
-  uint32_t binned = heap_binned(h, c) + count;
-  if (unlikely(heap_since_trial(h, c, binned) < count) && heap_knows_remote(h, c) &&
-      bits_mix(++h->aside->lots) % TRIALS_PART == 0)
-    h->aside->remote &= ~((uint64_t)1 << c);
-  if (unlikely(binned >= 2u * TRIAL_BLOCKS)) {
-    atomic64_add_relaxed(&heap_counts.binned[c], TRIAL_BLOCKS);
-    binned -= TRIAL_BLOCKS;
+/* Now and then. Slabs in which others have freed much go: the heap uses first what it used last.
+ * May forget that others free blocks of the class: a trial begins, and the heap takes slabs over,
+ * in which others' frees wait. So trials are rare, and drawn by lot. */
+static cold void look_at_class(heap_t *h, unsigned c, bool is_trial_due) {
+  for (slab_t *s = owned_first(h, c), *next; s != NULL; s = next) { /* Bound: OWNED_MOST */
+    next = s->next;
+    if (slab_others_freed(s) >= s->capacity / MUCH_PART) owned_let_go(h, s);
   }
-  atomic16_store_relaxed(&h->binned[c], (uint16_t)binned); /* relaxed: its user alone writes it */
+  if (is_trial_due && heap_knows_remote(h, c) && bits_mix(++h->aside->lots) % TRIALS_PART == 0)
+    h->aside->remote &= ~((uint64_t)1 << c);
+}
+
+/* Counts what the bin has. */
+static out_of_line void note_binned(heap_t *h, unsigned c, unsigned count) {
+  bool is_tagged = heap_tag(h) != NULL;
+  if (!is_tagged) slab_thread_count(0, count * class_size(c));
+  uint32_t binned = heap_binned(h, c) + count, since = heap_since_trial(h, c, binned);
+  uint32_t kept = binned < 2u * TRIAL_BLOCKS ? binned : binned - TRIAL_BLOCKS;
+  if (unlikely(kept != binned)) atomic64_add_relaxed(&heap_counts.binned[c], TRIAL_BLOCKS);
+  atomic16_store_relaxed(&h->binned[c], (uint16_t)kept); /* relaxed: its user alone writes it */
+  if (unlikely(since % SIFT_BLOCKS < count) && !is_tagged) look_at_class(h, c, since < count);
 }
 
 static uintptr_t find_list(heap_t *h, unsigned c, unsigned *count) {

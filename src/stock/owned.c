@@ -5,10 +5,9 @@
 #include "magazine.h"
 
 /* The lead of others: what they freed, each block as OTHERS_WEIGHT, less what the heap's own thread
- * freed. A class is remote once that is as much as an eighth of a slab weighs, 128 blocks at most.
- * It falls no lower than 512 blocks can make up: a thread that ends leaves its heap to one thread,
- * and its blocks to another, which frees them all. */
-enum { OTHERS_WEIGHT = 16, LEAD_LEAST = -512 * OTHERS_WEIGHT, MUCH_PART = 8, MUCH_MOST = 128 };
+ * freed. As much as an eighth of a slab weighs, 128 blocks at most, makes the class remote. It
+ * falls no lower than 300 blocks make up: a thread that ends leaves its blocks to other threads. */
+enum { OTHERS_WEIGHT = 96, LEAD_LEAST = -300 * OTHERS_WEIGHT, MUCH_MOST = 128 };
 
 slab_t *owned_first(const heap_t *h, unsigned c) { return slab_numbered(h->own->slabs[c]); }
 
@@ -80,12 +79,12 @@ void owned_let_go(heap_t *h, slab_t *s) {
   if (slab_let_go(s) == SLAB_IS_EMPTY) magazine_put_slab(h, s);
 }
 
-out_of_line void owned_note_freed(heap_t *h, const slab_t *s, unsigned most) {
-  unsigned c = slab_class(s), own = slab_private_count(s), others = slab_others_freed(s);
+out_of_line void owned_note_freed(heap_t *h, unsigned c, const slab_t *s, unsigned most) {
+  unsigned own = slab_private_count(s), others = slab_others_freed(s);
+  int lead = h->own->others_lead[c] - (int)own;
   ASSERT(heap_tag(h) == NULL && c < MEDIUM_CLASS);
-  if (own >= most || (own != 0 && own + others < most)) others = 0; /* they stay there */
-  int lead = h->own->others_lead[c] + OTHERS_WEIGHT * (int)others - (int)own;
   if (lead < LEAD_LEAST) lead = LEAD_LEAST;
+  if (own < most && (own == 0 || own + others >= most)) lead += OTHERS_WEIGHT * (int)others;
   int much = OTHERS_WEIGHT * (int)min_size(s->capacity / MUCH_PART, MUCH_MOST);
   if (unlikely(lead > 0) && lead >= much) {
     h->aside->remote |= (uint64_t)1 << c;

@@ -12,6 +12,7 @@ enum {
   OWNED_MANY = 8,
   OWNED_MOST = 16,  /* a heap with so many slabs of a class adopts no more */
   USED_UP_MOST = 2, /* a heap with more slabs of a class lets go of used-up ones */
+  MUCH_PART = 8,    /* if others free this part of a slab, that is much */
   IDLE_MOST = 2,    /* empty slabs that a heap keeps as the first of their classes */
 };
 
@@ -28,7 +29,7 @@ hidden void owned_end_idleness(heap_t *h, slab_t *s); /* it is used again */
  * others free much of a class, to own its slabs brings nothing and keeps them from heaps that would
  * use them. The class is remote then: the heap owns none of it until the next trial is due
  * (heap_since_trial). */
-hidden void owned_note_freed(heap_t *h, const slab_t *s, unsigned most);
+hidden void owned_note_freed(heap_t *h, unsigned c, const slab_t *s, unsigned most);
 hidden void owned_recount(heap_t *h); /* a fast free was cut short */
 /* The caller is in the lane: of its next `looks` slabs those that others have emptied go. */
 hidden void owned_sweep(heap_t *lane, unsigned looks);

@@ -74,6 +74,28 @@ TEST(owned, a_class_whose_blocks_others_free_only_once_is_owned, "") {
   CHECK_GE(my_heap()->own->slab_count[c], 1);
 }
 
+static void release_a_third(void *unused_argument) {
+  (void)unused_argument;
+  for (int i = 0; i < MANY; i += 3) {
+    fast_free(kept[i]);
+    kept[i] = NULL;
+  }
+}
+
+TEST(owned, slabs_in_which_others_have_freed_much_and_that_are_not_used_are_handed_on, "") {
+  size_t size = 512;
+  unsigned c = class_of(size);
+  allocate(&size);
+  heap_t *h = my_heap();
+  CHECK(slab_owner(slab_of(kept[MANY - 1])) == h);
+  in_thread(release_a_third, NULL, true);
+  CHECK_GE(h->own->slab_count[c], 2);
+  for (int i = 0; i < 10000; i++) fast_free(fast_malloc(size)); /* of one slab */
+  CHECK(!heap_knows_remote(h, c));
+  for (slab_t *s = owned_first(h, c); s != NULL; s = s->next)
+    CHECK_LT(slab_others_freed(s), (unsigned)s->capacity / 8);
+}
+
 TEST(owned, a_class_of_which_others_free_a_few_blocks_is_owned, "") {
   size_t size = 64;
   allocate(&size);
