@@ -56,6 +56,48 @@ class Package(unittest.TestCase):
         self.assertEqual(code, 2)
         self.assertIn("no program", said)
 
+    def test_values_that_do_not_fit_are_refused_and_not_wrapped(self):
+        with self.assertRaisesRegex(ValueError, "out of range"):
+            freehold.set_option("purge_delay_ms", 2**64 + 7)
+        with self.assertRaisesRegex(KeyError, "no option"):
+            freehold.option("purge_delay_ms\0x")
+        for interval in -1, 0, 2**64:
+            with self.assertRaisesRegex(ValueError, "interval: "):
+                with freehold.profile("/dev/null", interval):
+                    self.fail("it ran")
+
+    def test_a_profile_that_cannot_be_written_is_told_before_the_work(self):
+        for path, kind in (("/nonexistent/x.pb", "heap"), ("/dev/null", "all")):
+            with self.assertRaises((OSError, ValueError)):
+                with freehold.profile(path, kind=kind):
+                    self.fail("it ran")
+
+    def test_a_profile_keeps_the_exception_of_its_body_and_does_not_nest(self):
+        with self.assertRaises(ZeroDivisionError):
+            with freehold.profile("/dev/null"):
+                with self.assertRaisesRegex(RuntimeError, "a profile goes on"):
+                    with freehold.profile("/dev/null"):
+                        self.fail("it ran")
+                1 // 0
+
+    def test_install_refuses_debug_hooks_and_tracemalloc(self):
+        text = "import freehold; freehold.install()"
+        for arguments, variables in ((["-X", "dev"], {}), ([], {"PYTHONMALLOC": "debug"}),
+                                     (["-X", "tracemalloc"], {})):
+            code, _, said = python(*arguments, "-c", text, **variables)
+            self.assertEqual(code, 1, said)
+            self.assertIn("RuntimeError", said)
+
+    def test_install_outlives_its_module_and_happens_once(self):
+        text = ("import freehold, sys, threading, importlib\n"
+                "threads = [threading.Thread(target=freehold.install) for _ in range(8)]\n"
+                "[t.start() for t in threads]; [t.join() for t in threads]\n"
+                "importlib.reload(freehold); freehold.install(); print(freehold.installed())\n"
+                "del sys.modules['freehold'], freehold\n"
+                "import gc; gc.collect(); kept = [str(i) * 50 for i in range(100000)]\n")
+        code, out, said = python("-c", text)
+        self.assertEqual((code, out), (0, "['mem', 'object', 'raw']\n"), said)
+
     def test_the_output_of_a_program_does_not_depend_on_the_allocator(self):
         plain = python("-c", WORK.format(setup=""))
         self.assertEqual((plain[0], plain[2]), (0, ""))

@@ -18,7 +18,12 @@ import freehold
 def environment(arguments):
     changed = dict(os.environ)
     others = [p for p in changed.get("LD_PRELOAD", "").split(":") if p]
-    changed["LD_PRELOAD"] = ":".join([freehold.library_path(arguments.secure), *others])
+    path = freehold.library_path(arguments.secure)
+    if set(path) & set(" :"):
+        print("freehold: %r: LD_PRELOAD takes no path with a space or a colon" % path,
+              file=sys.stderr)
+        sys.exit(125)
+    changed["LD_PRELOAD"] = ":".join([path, *others])
     if not arguments.pymalloc:
         changed["PYTHONMALLOC"] = "malloc"
     if arguments.options is not None:
@@ -29,7 +34,7 @@ def environment(arguments):
 def split(arguments):
     """What is for `run` itself, and what Python is given: from the first word on that is not."""
     at = 0
-    while at < len(arguments) and arguments[at].startswith("--"):
+    while at < len(arguments) and (arguments[at].startswith("--") or arguments[at] == "-h"):
         if arguments[at] == "--":
             return arguments[:at], arguments[at + 1:]
         at += 2 if arguments[at] == "--options" else 1
