@@ -192,7 +192,7 @@ static void end_lanes(fh_heap_t *heap, lane_state_t how) {
 }
 
 static void end_heap(fh_heap_t *heap, lane_state_t how, const char *call) {
-  if (heap == NULL) return;
+  if (heap_usable_size(heap, call) == 0) return; /* NULL; `fatal` unless it lives */
   end_lanes(heap, how);
   slab_thread_count(class_size(slab_class(slab_of(heap))), 0); /* no block of the program's */
   heap_free(heap, call);

@@ -128,5 +128,6 @@ static bool end_with_heap(void *p, size_t usable, void *context) {
 }
 
 void secure_heap_ends(struct fh_heap *heap) {
-  if (heap != NULL) firstclass_visit(heap, &(visitor_t){.blocks = end_with_heap});
+  bool lives = heap_usable_size(heap, "fh_heap_destroy") != 0; /* if not NULL, `fatal` unless so */
+  if (lives) firstclass_visit(heap, &(visitor_t){.blocks = end_with_heap});
 }

@@ -476,7 +476,7 @@ bool secure_expand(void *p, size_t size, const char *call) {
                    has_slack_for(heap_usable_size(p, call), size)); /* else as it was */
   if (is_done) resized_by_heap(p, f.usable, extent, t, size);
   else cancel_resize(&f);
-  return is_done;
+  return is_done || size <= t.size; /* it stays as it is */
 }
 
 /* ---- first and last -------------------------------------------------------------------------- */

@@ -96,6 +96,15 @@ TEST(size, good_size_says_what_a_request_would_get, "") {
   }
 }
 
+TEST(size, a_block_expands_to_less_than_it_has, "") {
+  for (size_t size = 100; size < MiB_(200); size *= 10)
+    for (size_t less = 0; less < 2; less++) {
+      char *p = (char *)fh_malloc(size);
+      CHECK(fh_expand(p, less));
+      fh_free(p);
+    }
+}
+
 TEST(size, expand_keeps_the_block_where_it_lies, "") {
   unsigned grown = 0;
   for (int i = 0; i < SIZES; i++) {

@@ -317,6 +317,16 @@ static void *free_all(void *unused) {
   fh_free_batch(blocks, MANY);
   return NULL;
 }
+static void end_twice(void (*end)(fh_heap_t *heap)) {
+  fh_heap_t *heap = fh_heap_new();
+  end(heap);
+  end((fh_heap_t *)launder(heap));
+}
+TEST(heap, one_that_has_ended_does_not_end_again, "") {
+  EXPECT_ABORT(end_twice(fh_heap_delete), "^freehold: double free: .* in fh_heap_delete\\(\\)");
+  EXPECT_ABORT(end_twice(fh_heap_destroy), "^freehold: double free: .* in fh_heap_destroy\\(\\)");
+}
+
 TEST(batch, blocks_of_another_thread_are_freed, "") {
   for (int round = 0; round < 50; round++) {
     CHECK_EQ(fh_malloc_batch(64, MANY, blocks), (size_t)MANY);

@@ -15,6 +15,7 @@ fn run(command: &mut Command) {
 fn source(here: &Path, out: &Path) -> PathBuf {
     let vendor = here.join("vendor");
     if vendor.join("freehold.c").exists() {
+        println!("cargo:rerun-if-changed=vendor");
         return vendor;
     }
     let root = here.join("../../..");
@@ -32,7 +33,6 @@ fn main() {
     let here = PathBuf::from(env::var_os("CARGO_MANIFEST_DIR").expect("cargo says where it is"));
     let out = PathBuf::from(env::var_os("OUT_DIR").expect("cargo says where to build"));
     println!("cargo:rerun-if-changed=build.rs");
-    println!("cargo:rerun-if-changed=vendor");
     let os = env::var("CARGO_CFG_TARGET_OS").unwrap_or_default();
     assert_eq!(os, "linux", "freehold is for Linux");
     let folder = source(&here, &out);
