@@ -261,8 +261,7 @@ try_systemd() {
   mkdir -p "$room/units"
   printf '[Unit]\nDescription=a service\n[Service]\nExecStart=/bin/sleep 1\n' >"$room/units/sample.service"
   drop_in=$room/units/sample.service.d/freehold.conf
-  row=$(sed -n 's/^| systemd | `\(.*\)` | .*/\1/p' README.md) # as README has it, for a folder of ours
-  eval "$(printf '%s' "$row" | sed "s#/etc/systemd/system/NAME#$room/units/sample#")"
+  eval "$(row systemd | sed "s#/etc/systemd/system/NAME#$room/units/sample#")"
   verified() { systemd-analyze verify --recursive-errors=no "$room/units/sample.service" >"$room/log" 2>&1 && [ ! -s "$room/log" ]; }
   verified || { cat "$room/log"; return 1; }
   sed 's/^MemoryMax=.*/MemoryMax=2Gx/' packaging/systemd/freehold.conf >"$drop_in"

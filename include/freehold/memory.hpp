@@ -31,7 +31,8 @@ namespace freehold {
 
 /* ---- heaps ----------------------------------------------------------------------------------- */
 
-/* Owns a first-class heap. */
+/* Owns a first-class heap. One that was moved from is no heap: what is asked of it comes from the
+ * default one. */
 class heap {
 public:
   /* What becomes of blocks that still live when the heap ends. Either they end with it, and whoever

@@ -28,7 +28,12 @@ enum class __hot_cold_t : std::uint8_t;
 [[nodiscard]] void *operator new[](std::size_t size, std::align_val_t alignment,
                                    const std::nothrow_t &, __hot_cold_t hint) noexcept;
 
-/* Called by the compiler when a constructor throws. */
+/* Called by the compiler when a constructor throws. Clang from 19 on takes them for the forms that
+ * a program may replace, which must not be inline. */
+#if defined __clang__
+#pragma clang diagnostic push
+#pragma clang diagnostic ignored "-Winline-new-delete"
+#endif
 inline void operator delete(void *p, __hot_cold_t) noexcept { ::operator delete(p); }
 inline void operator delete[](void *p, __hot_cold_t) noexcept { ::operator delete[](p); }
 inline void operator delete(void *p, const std::nothrow_t &, __hot_cold_t) noexcept {
@@ -51,6 +56,10 @@ inline void operator delete[](void *p, std::align_val_t alignment, const std::no
                               __hot_cold_t) noexcept {
   ::operator delete[](p, alignment);
 }
+
+#if defined __clang__
+#pragma clang diagnostic pop
+#endif
 
 namespace freehold {
 

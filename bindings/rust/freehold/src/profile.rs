@@ -32,12 +32,17 @@ pub fn stop() {
 
 /// Writes a profile to an open file descriptor. False: sampling was never started, memory is short,
 /// or not all could be written.
-pub fn write(file: c_int, kind: Kind) -> bool {
+///
+/// # Safety
+///
+/// `file` is the caller's to write to, as for `BorrowedFd::borrow_raw`. A number that is not open is
+/// no mistake: the call fails.
+pub unsafe fn write(file: c_int, kind: Kind) -> bool {
     let kind = match kind {
         Kind::Heap => sys::FH_PROFILE_HEAP,
         Kind::Blocks => sys::FH_PROFILE_BLOCKS,
         Kind::Lifetimes => sys::FH_PROFILE_LIFETIMES,
     };
-    // SAFETY: a descriptor that is not open fails the call
+    // SAFETY: the caller says so
     unsafe { sys::fh_profile_write(file, kind) }
 }

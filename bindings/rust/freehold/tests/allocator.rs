@@ -161,10 +161,12 @@ fn a_profile_is_written_in_the_format_of_pprof() {
         freehold::profile::Kind::Blocks,
         freehold::profile::Kind::Lifetimes,
     ] {
-        assert!(freehold::profile::write(file.as_raw_fd(), kind));
+        // SAFETY: the test's own file
+        assert!(unsafe { freehold::profile::write(file.as_raw_fd(), kind) });
     }
     freehold::profile::stop();
-    assert!(!freehold::profile::write(-1, freehold::profile::Kind::Heap));
+    // SAFETY: not open
+    assert!(!unsafe { freehold::profile::write(-1, freehold::profile::Kind::Heap) });
     assert!(std::fs::metadata(&path).unwrap().len() > 500);
     std::fs::remove_file(&path).unwrap();
     drop(kept);
