@@ -71,6 +71,7 @@ static void thread_leaves(void *heap) {
   heap_here.lone_frees = LONE_AT_END;
   atomic_ptr_store_relaxed(&heap_here.heap, NULL);
   signal_fence();
+  if (!users_are_settled()) users_settle(heap_number(heap));
   users_keep_no_more(heap_number(heap)); /* its word stays, should the thread die here */
   for (heap_t *h = heap, *next; h != NULL; h = next) { /* Bound: the depth of its handlers */
     next = atomic_ptr_load_relaxed(&h->nested);

@@ -140,7 +140,6 @@ static cold void look_at_class(heap_t *h, unsigned c, bool is_trial_due) {
     h->aside->remote &= ~((uint64_t)1 << c);
 }
 
-/* Counts what the bin has. */
 static out_of_line void note_binned(heap_t *h, unsigned c, unsigned count) {
   bool is_tagged = heap_tag(h) != NULL;
   if (!is_tagged) slab_thread_count(0, count * class_size(c));

@@ -146,30 +146,65 @@ static void *body_stays(void *argument) {
 }
 static size_t resident_pages(void) {
   size_t all = 0, resident = 0;
-  FILE *file = fopen("/proc/self/statm", "r");
+  FILE *file = fopen("/proc/thread-self/statm", "r");
   CHECK(file != NULL && fscanf(file, "%zu %zu", &all, &resident) == 2);
   fclose(file);
   return resident;
 }
 
-TEST(chain, what_a_parents_threads_had_is_used_again_so_that_it_does_not_grow, "") {
-  enum { THREADS = 8, GENERATIONS = 24, EARLY = 4 };
-  size_t early = 0;
-  for (int generation = 0; generation <= GENERATIONS; generation++) {
-    arrived = 0;
-    for (uintptr_t i = 0; i < THREADS; i++) start_thread(body_stays, (void *)i, 0);
-    while (__atomic_load_n(&arrived, __ATOMIC_ACQUIRE) < THREADS) usleep(100);
-    for (int i = 0; i < 100; i++) free(malloc(launder_size(40000)));
-    if (generation == EARLY) early = resident_pages();
-    if (generation == GENERATIONS) CHECK_LE(resident_pages(), early + early / 2);
-    pid_t pid = fork();
-    CHECK(pid >= 0);
-    if (pid > 0) {
-      wait_for_child(pid);
-      _exit(0);
-    }
+/* One process after the other. In each, threads stay that have heaps, and then somebody forks. */
+typedef enum { HAS_A_HEAP, HAS_NONE, ENDS_SOON } forker_t;
+static struct {
+  forker_t forker;
+  int generation;
+  size_t early;
+} chain;
+
+static void *live_on(void *unused_argument);
+static void *fork_and_live_on(void *unused_argument) {
+  (void)unused_argument;
+  if (chain.forker == ENDS_SOON) free(launder(malloc(10)));
+  pid_t pid = fork();
+  CHECK(pid >= 0);
+  if (pid > 0) {
+    wait_for_child(pid);
+    _exit(0);
   }
+  chain.generation++;
+  if (chain.forker != ENDS_SOON) return live_on(NULL);
+  pthread_t successor;
+  CHECK_EQ(pthread_create(&successor, NULL, live_on, NULL), 0);
+  pthread_exit(NULL);
 }
+
+static void *live_on(void *unused_argument) {
+  enum { THREADS = 8, GENERATIONS = 24, EARLY = 4 };
+  (void)unused_argument;
+  arrived = 0;
+  for (uintptr_t i = 0; i < THREADS; i++) start_thread(body_stays, (void *)i, 0);
+  while (__atomic_load_n(&arrived, __ATOMIC_ACQUIRE) < THREADS) usleep(100);
+  for (int i = 0; i < 100; i++) free(malloc(launder_size(40000)));
+  if (chain.generation == EARLY) chain.early = resident_pages();
+  if (chain.generation == GENERATIONS) {
+    CHECK(chain.early > 0 && resident_pages() <= 2 * chain.early);
+    _exit(0);
+  }
+  if (chain.forker == HAS_A_HEAP) return fork_and_live_on(NULL);
+  start_thread(fork_and_live_on, NULL, 0);
+  for (;;) pause();
+}
+
+static void check_chain(forker_t forker) {
+  chain.forker = forker;
+  pid_t pid = fork();
+  if (pid == 0) live_on(NULL);
+  wait_for_child(pid);
+}
+TEST(chain, what_a_parents_threads_had_is_used_again_so_that_it_does_not_grow, "") {
+  check_chain(HAS_A_HEAP);
+}
+TEST(chain, likewise_if_the_thread_that_forks_never_allocated, "") { check_chain(HAS_NONE); }
+TEST(chain, likewise_if_the_thread_that_forked_ends_soon, "") { check_chain(ENDS_SOON); }
 
 static void before_fork(void) { tour_everything(); }
 TEST(fork, atfork_handlers_may_allocate, "") {
