@@ -216,7 +216,8 @@ FH_API bool fh_heap_stats_get(fh_heap_t *heap, fh_heap_stats_t *stats);
 FH_API void fh_heap_collect(fh_heap_t *heap);
 
 /* The heap from which live block `p` comes. NULL if it comes from none or from one that has ended,
- * or if `p` is NULL or no block of freehold's. Ours. */
+ * or if `p` is NULL or nowhere in freehold's memory. A pointer into a block ends the process, as
+ * one that is freed does. Ours. */
 FH_API fh_heap_t *fh_heap_of(const void *p);
 
 /* fh_malloc, fh_calloc and fh_aligned_alloc whose block comes from `heap`: what they return, and

@@ -10,7 +10,7 @@
  *
  * Errors: std::bad_alloc; std::bad_array_new_length for a count whose bytes overflow. Threads: any
  * number may allocate from a heap at once, and none waits for another. A block may be freed by any
- * thread. The rest is as freehold.h says. */
+ * thread. Needs exceptions. The rest is as freehold.h says. */
 #ifndef FREEHOLD_MEMORY_HPP
 #define FREEHOLD_MEMORY_HPP
 

@@ -54,7 +54,7 @@ FH_API void fh_collect(bool force) {
 FH_API size_t fh_arena_add(void *address, size_t size, unsigned flags) {
   uintptr_t at = (uintptr_t)address, end = os_space_end();
   api_start();
-  if ((flags & ~(FH_ARENA_ZERO | FH_ARENA_PURGE)) != 0 || size > end || at > end - size)
+  if ((flags & ~(FH_ARENA_ZERO | FH_ARENA_PURGE)) != 0 || at == 0 || size > end || at > end - size)
     return api_invalid(), 0;
   size_t added =
     added_put(address, size, (flags & FH_ARENA_ZERO) != 0, (flags & FH_ARENA_PURGE) == 0);

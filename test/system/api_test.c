@@ -321,6 +321,9 @@ TEST(arena, what_cannot_be_used_is_refused_and_says_why, "") {
   CHECK_EQ(fh_arena_add(at, 8 << 20, 4), 0u);
   CHECK_EQ(errno, EINVAL);
   errno = 0;
+  CHECK_EQ(fh_arena_add(NULL, 8 << 20, 0), 0u);
+  CHECK_EQ(errno, EINVAL);
+  errno = 0;
   CHECK_EQ(fh_arena_add(at, SIZE_MAX - 100, 0), 0u);
   CHECK_EQ(errno, EINVAL);
   errno = 0;

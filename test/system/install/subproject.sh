@@ -1,5 +1,5 @@
 #!/bin/sh
-# subproject.sh SOURCE - freehold as part of another CMake project: only what that links is built, nothing is installed.
+# subproject.sh SOURCE - freehold as part of another CMake project: only what that links is built, nothing of it is installed.
 set -eu
 source=$1
 room=$(mktemp -d)
@@ -19,7 +19,8 @@ for way in add_subdirectory FetchContent; do
   check "$way: build" cmake --build "$room/$way"
   for kind in freehold static object; do check "$way, freehold::$kind" "$room/$way/by_$kind"; done
   check "$way: install" cmake --install "$room/$way" --prefix "$room/$way/prefix"
-  check "$way: no test, command, debug library or secure grade is built, and only the program is installed" \
-    sh -c "! find '$room/$way' -name '*_test*' -o -name tables -type f -o -name 'libfreehold-*' -o -path '*/prefix/*' -type f ! -name by_freehold | grep ."
+  check "$way: no test, command, debug library or secure grade is built, and only programs are installed" \
+    sh -c "! find '$room/$way' -name '*_test*' -o -name tables -type f -o -name 'libfreehold-*' -o -path '*/prefix/*' -type f ! -name 'by_*' | grep ."
+  check "$way: a program that is installed needs no library that is not" "$room/$way/prefix/bin/by_static"
 done
 [ "$failed" -eq 0 ]
