@@ -1,8 +1,8 @@
 /* lifecycle.c - the library's first and last moments                                   layer 8: api
  * Owns:    nothing.   Called by: the loader.   Calls: start.c, report.c, foreign.c,
  *          profile_file.c, fault.c, heap, arena, support, os.
- * Threads: the one that loads the library. There is no atfork handler: a child finds no lock held,
- *          because there is none. */
+ * Threads: the one that loads the library. A child of fork finds no lock held, because there is
+ *          none. */
 #include "api.h"
 
 #include "../arena/added.h"

@@ -69,10 +69,11 @@ static void thread_leaves(void *heap) {
   trace_leave();
   slab_choose_tally(TALLIES_OWN); /* the heap's is its next user's */
   heap_here.lone_frees = LONE_AT_END;
-  atomic_ptr_store_relaxed(&heap_here.heap, NULL);
-  signal_fence();
   if (!users_are_settled()) users_settle(heap_number(heap));
   users_keep_no_more(heap_number(heap)); /* its word stays, should the thread die here */
+  signal_fence(); /* a handler that forks finds the heap, or nobody in its child does */
+  atomic_ptr_store_relaxed(&heap_here.heap, NULL);
+  signal_fence();
   for (heap_t *h = heap, *next; h != NULL; h = next) { /* Bound: the depth of its handlers */
     next = atomic_ptr_load_relaxed(&h->nested);
     if (h->busy != 0) {
@@ -111,7 +112,16 @@ static cold heap_t *attach(void) {
   return h;
 }
 
-void heap_watch_threads(void) { os_thread_set_leave(thread_leaves); }
+/* In a child of fork, before the thread that forked does anything else. */
+static void settle_in_child(void) {
+  heap_t *h = heap_of_thread();
+  users_settle(h != NULL ? heap_number(h) : USERS_NO_HEAP);
+}
+
+void heap_watch_threads(void) {
+  os_thread_set_leave(thread_leaves);
+  os_on_fork(settle_in_child);
+}
 
 /* ---- operations ------------------------------------------------------------------------------ */
 
@@ -183,7 +193,8 @@ void heap_do_due(heap_t *h) {
   h->looked_at = now;
   h->calls = h->wait - 1;
   trace_drop_stale();
-  if (h == heap_of_thread() && unlikely(!users_are_settled())) users_settle(heap_number(h));
+  heap_t *own = heap_of_thread();
+  if (unlikely(!users_are_settled()) && own != NULL) users_settle(heap_number(own));
   if (unlikely(h->trims_seen != (uint16_t)atomic32_load_relaxed(&heap_trims))) heap_answer_trim(h);
   if (unlikely(h->reserve != RESERVE_DENIED) && !budget_is_spent(2 * SLICE_SIZE))
     h->reserve = RESERVE_DENIED;

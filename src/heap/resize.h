@@ -18,7 +18,7 @@ hidden void *heap_resize(void *p, size_t size, const void *heap, const char *cal
  * by a little will grow again, and gets a quarter more. It is not taken beyond the next power of
  * two: programs bound by these what they let grow. */
 static inline size_t heap_with_headroom(size_t usable, size_t size) {
-  if (size <= usable || size > SMALL_MOST) return size;
+  if (size <= usable || size > SMALL_MOST || usable == 0) return size;
   return max_size(size, min_size(usable + usable / 4, (size_t)2 << bits_highest(size - 1)));
 }
 hidden bool heap_expand(void *p, size_t size, const char *call);

@@ -44,6 +44,20 @@ void os_thread_set_leave(os_leave_t *leave) {
   if (!atomic32_cas_relaxed(&thread_key, &none, key + 1)) pthread_key_delete(key);
 }
 
+#ifdef __GLIBC__ /* its pthread_atfork wants a start file, which the library is linked without */
+typedef void at_fork_t(void);
+extern int __register_atfork(at_fork_t *before, at_fork_t *parent, at_fork_t *child, void *object);
+#pragma weak __register_atfork
+#pragma weak pthread_atfork /* of another C library, with which the object is linked */
+extern hidden char __dso_handle __attribute__((weak)); /* 0 in the library, which stays loaded */
+void os_on_fork(void (*child)(void)) {
+  if (__register_atfork != NULL) __register_atfork(NULL, NULL, child, &__dso_handle);
+  else if (pthread_atfork != NULL) pthread_atfork(NULL, NULL, child);
+}
+#else
+void os_on_fork(void (*child)(void)) { pthread_atfork(NULL, NULL, child); }
+#endif
+
 bool os_thread_watch(void *heap) {
   uint32_t key = atomic32_load_relaxed(&thread_key);
   return key != 0 && pthread_setspecific(key - 1, heap) == 0;

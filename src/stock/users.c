@@ -106,10 +106,12 @@ bool users_are_settled(void) { return find_stage() != USERS_NEW; }
 
 void users_settle(size_t number) {
   users_t *u = find_words();
-  uint64_t me = os_thread(), word = u != NULL ? atomic64_load_relaxed(&u->words[number]) : 0;
+  bool has_heap = number != USERS_NO_HEAP;
+  uint64_t me = os_thread(), word = 0;
+  if (u != NULL && has_heap) word = atomic64_load_relaxed(&u->words[number]);
   if (u == NULL || (word != 0 && me >> OS_THREAD_BITS / 2 != os_thread_number())) return;
-  if (word == 0) users_note(number, me);
-  users_keep(number);
+  if (word == 0 && has_heap) users_note(number, me);
+  if (has_heap) users_keep(number);
   atomic32_store_relaxed(&u->stage, USERS_SETTLED);
 }
 

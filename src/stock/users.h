@@ -27,7 +27,9 @@ hidden void users_keep(size_t number);
 hidden void users_keep_no_more(size_t number);
 /* Nobody uses it from now on, if a thread did. */
 hidden void users_leave(size_t number);
-/* The calling thread's own heap. If it forked, all others without a word are its parent's. */
+/* `number`: of the calling thread's own heap, or USERS_NO_HEAP. If it forked, all other heaps
+ * without a word are its parent's. */
+#define USERS_NO_HEAP SIZE_MAX
 hidden void users_settle(size_t number);
 hidden bool users_are_settled(void); /* all who could have been */
 hidden uint64_t users_thread(size_t number);

@@ -84,7 +84,7 @@ def compiler_name():
 
 class Symbols(unittest.TestCase):
     WAITING = re.compile(r"mutex|rwlock|sem_|cond_|barrier|once|sched_yield|sleep|futex|poll$|"
-                         r"select$|atfork|usleep|join")
+                         r"select$|usleep|join")
 
     def test_it_takes_from_libc_only_what_the_list_allows(self):
         self.assertEqual(sorted(needed() - allowed()[0]), [])

@@ -3,6 +3,7 @@
 #include "entry.h"
 
 #include <pthread.h>
+#include <sys/syscall.h>
 
 enum { STORM_THREADS = 32, FORKS_EACH = 25, SHARED = 256 };
 static void *shared[SHARED]; /* blocks that any thread may take and free */
@@ -153,9 +154,10 @@ static size_t resident_pages(void) {
 }
 
 /* One process after the other. In each, threads stay that have heaps, and then somebody forks. */
-typedef enum { HAS_A_HEAP, HAS_NONE, ENDS_SOON } forker_t;
+typedef enum { HAS_A_HEAP, HAS_NONE, ENDS_SOON, IS_QUIET } forker_t;
 static struct {
   forker_t forker;
+  bool is_bare; /* no handler of fork runs */
   int generation;
   size_t early;
 } chain;
@@ -164,7 +166,7 @@ static void *live_on(void *unused_argument);
 static void *fork_and_live_on(void *unused_argument) {
   (void)unused_argument;
   if (chain.forker == ENDS_SOON) free(launder(malloc(10)));
-  pid_t pid = fork();
+  pid_t pid = chain.is_bare ? (pid_t)syscall(SYS_clone, SIGCHLD, 0, 0, 0, 0) : fork();
   CHECK(pid >= 0);
   if (pid > 0) {
     wait_for_child(pid);
@@ -183,28 +185,34 @@ static void *live_on(void *unused_argument) {
   arrived = 0;
   for (uintptr_t i = 0; i < THREADS; i++) start_thread(body_stays, (void *)i, 0);
   while (__atomic_load_n(&arrived, __ATOMIC_ACQUIRE) < THREADS) usleep(100);
-  for (int i = 0; i < 100; i++) free(malloc(launder_size(40000)));
+  for (int i = 0; i < 100 && chain.forker != IS_QUIET; i++) free(malloc(launder_size(40000)));
   if (chain.generation == EARLY) chain.early = resident_pages();
   if (chain.generation == GENERATIONS) {
     CHECK(chain.early > 0 && resident_pages() <= 2 * chain.early);
     _exit(0);
   }
-  if (chain.forker == HAS_A_HEAP) return fork_and_live_on(NULL);
+  if (chain.forker == HAS_A_HEAP || chain.forker == IS_QUIET) return fork_and_live_on(NULL);
   start_thread(fork_and_live_on, NULL, 0);
   for (;;) pause();
 }
 
-static void check_chain(forker_t forker) {
+static void check_chain(forker_t forker, bool is_bare) {
   chain.forker = forker;
+  chain.is_bare = is_bare;
   pid_t pid = fork();
   if (pid == 0) live_on(NULL);
   wait_for_child(pid);
 }
 TEST(chain, what_a_parents_threads_had_is_used_again_so_that_it_does_not_grow, "") {
-  check_chain(HAS_A_HEAP);
+  check_chain(HAS_A_HEAP, true);
 }
-TEST(chain, likewise_if_the_thread_that_forks_never_allocated, "") { check_chain(HAS_NONE); }
-TEST(chain, likewise_if_the_thread_that_forked_ends_soon, "") { check_chain(ENDS_SOON); }
+TEST(chain, likewise_if_the_thread_that_forks_never_allocated, "") { check_chain(HAS_NONE, true); }
+TEST(chain, likewise_if_the_thread_that_forked_ends_soon, "") { check_chain(ENDS_SOON, true); }
+TEST(chain, likewise_if_the_thread_that_forked_makes_no_call, "") { check_chain(IS_QUIET, false); }
+TEST(chain, likewise_if_a_handler_of_fork_says_who_forked, "") {
+  check_chain(HAS_NONE, false);
+  check_chain(ENDS_SOON, false);
+}
 
 static void before_fork(void) { tour_everything(); }
 TEST(fork, atfork_handlers_may_allocate, "") {

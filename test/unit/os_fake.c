@@ -425,6 +425,8 @@ void os_thread_set_leave(os_leave_t *leave) {
   atomic_ptr_store_relaxed(&thread_leave, (void *)leave);
 }
 
+void os_on_fork(void (*child)(void)) { (void)child; }
+
 bool os_thread_watch(void *heap) {
   if (os_fake.no_watch) return false;
   watched = heap;

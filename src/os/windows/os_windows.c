@@ -323,6 +323,7 @@ static __thread void *watched;
 void os_thread_set_leave(os_leave_t *leave) {
   atomic_ptr_store_relaxed(&thread_leave, (void *)leave);
 }
+void os_on_fork(void (*child)(void)) { (void)child; }
 bool os_thread_watch(void *heap) {
   watched = heap;
   return atomic_ptr_load_relaxed(&thread_leave) != NULL;

@@ -116,6 +116,7 @@ bool os_discard(void *at, size_t size) {
 }
 
 void os_thread_set_leave(os_leave_t *leave) { leave_thread = leave; }
+void os_on_fork(void (*child)(void)) { (void)child; }
 bool os_thread_watch(void *heap) {
   (void)heap;
   return true;

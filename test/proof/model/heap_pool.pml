@@ -237,9 +237,13 @@ inline heap_enter() {
 /* Sooner or later. */
 inline users_settle() {
   if
-  :: !settled && h == here[t] && !noted[h] ->
-     atomic { assert(!noted[h]); user[h] = t; noted[h] = true };
-     had[h] = true;
+  :: !settled && here[t] != NONE && !noted[here[t]] ->
+     atomic { /* or a handler of the thread has, meanwhile */
+       assert(!noted[here[t]] || user[here[t]] == t);
+       user[here[t]] = t;
+       noted[here[t]] = true
+     };
+     had[here[t]] = true;
      settled = true
   :: skip
   fi
@@ -266,8 +270,9 @@ inline operate() {
 inline thread_leaves() {
   fresh = here[t];
   marked[t] = true;
-  here[t] = NONE;
+  users_settle();
   had[fresh] = false;
+  here[t] = NONE;
   do
   :: fresh == NONE -> break
   :: else ->
