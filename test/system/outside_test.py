@@ -332,15 +332,31 @@ class Outside(unittest.TestCase):
     def test_top_shows_rates_and_ends_with_the_process(self):
         with Target("storm", 2) as target:
             frames = outside("top", "--frames", "3", "--interval", "0.1", target.pid).stdout
-            rates = [int(n) for n in re.findall(r"blocks/s (\d+)", frames)]
-            self.assertEqual(len(rates), 3)
-            self.assertGreater(min(rates[1:]), 0)
+            rates = re.findall(r"blocks/s (\d+|-),", frames)
+            self.assertEqual((len(rates), rates[0]), (3, "-"))
+            self.assertGreater(min(int(n) for n in rates[1:]), 0)
+            self.assertEqual(re.findall(r"(?:mmap|madvise|faults)/s (-)[,\n]", frames), ["-"] * 3)
             top = subprocess.Popen([COMMAND, "top", "--interval", "0.1", target.pid], text=True,
                                    stdout=subprocess.PIPE, stderr=subprocess.PIPE)
             top.stdout.readline()
         _, errors = top.communicate(timeout=60)
         self.assertEqual(top.returncode, 0)
         self.assertRegex(errors, r"\Afreehold: .* has ended\n\Z")
+
+    def test_the_rates_of_top_are_of_the_time_between_two_frames(self):
+        """Together they are no more blocks than there were from before the first to behind the
+        last: an interval is never shorter than was asked for."""
+        def allocated(pid):
+            return json.loads(outside("stats", "--json", pid).stdout)["total"]["allocated"]
+
+        with Target("storm", 2) as target:
+            before = allocated(target.pid)
+            frames = outside("top", "--frames", "4", "--interval", "0.5", target.pid).stdout
+            after = allocated(target.pid)
+        rates = [int(n) for n in re.findall(r"blocks/s (\d+|-),", frames)[1:]]
+        self.assertEqual(len(rates), 3)
+        self.assertLessEqual(sum(rates) * 0.5, after - before + 4 * 32768)
+        self.assertGreater(sum(rates) * 0.5, (after - before) / 100)
 
     def test_top_draws_on_a_terminal_and_q_ends_it(self):
         here, there = pty.openpty()

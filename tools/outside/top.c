@@ -7,7 +7,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 #include <unistd.h>
 
 #ifdef HAVE_CURSES
@@ -27,14 +26,14 @@ typedef struct {
   bool is_batch;
 } top_t;
 
-static double now(void) {
-  struct timespec time;
-  clock_gettime(CLOCK_MONOTONIC, &time);
-  return (double)time.tv_sec + (double)time.tv_nsec / 1e9;
-}
-
-static double rate(uint64_t after, uint64_t before, double seconds) {
-  return after > before && seconds > 0 ? (double)(after - before) / seconds : 0;
+/* Per second, in one of eight buffers in turn. A first reading has none yet. */
+static const char *rate(uint64_t after, uint64_t before, double seconds, int decimals) {
+  static char texts[8][32];
+  static unsigned next;
+  char *text = texts[next++ % 8];
+  double n = after > before ? (double)(after - before) / seconds : 0;
+  if (seconds > 0) snprintf(text, sizeof texts[0], "%.*f", decimals, n);
+  return seconds > 0 ? text : "-";
 }
 
 /* ---- one frame ------------------------------------------------------------------------------- */
@@ -45,11 +44,11 @@ static void write_head(FILE *out, const view_t *v, const view_t *before, double 
           target_title(), outside_size(s->live_bytes),
           outside_size(s->resident + v->metadata_resident), outside_size(v->idle),
           outside_size(v->kept_blocks + v->kept_slices), outside_size(s->peak_resident));
-  fprintf(out, "threads %llu; blocks/s %.0f, freed to other threads/s %.0f, mmap/s %.1f, ",
-          (unsigned long long)s->threads, rate(s->total.allocated, b->total.allocated, seconds),
-          rate(s->remote_frees, b->remote_frees, seconds), rate(s->mmaps, b->mmaps, seconds));
-  fprintf(out, "madvise/s %.1f, faults/s %.0f\n\n", rate(s->madvises, b->madvises, seconds),
-          rate(s->minor_faults, b->minor_faults, seconds));
+  fprintf(out, "threads %llu; blocks/s %s, freed to other threads/s %s, mmap/s %s, ",
+          (unsigned long long)s->threads, rate(s->total.allocated, b->total.allocated, seconds, 0),
+          rate(s->remote_frees, b->remote_frees, seconds, 0), rate(s->mmaps, b->mmaps, seconds, 1));
+  fprintf(out, "madvise/s %s, faults/s %s\n\n", rate(s->madvises, b->madvises, seconds, 1),
+          rate(s->minor_faults, b->minor_faults, seconds, 0));
 }
 
 static void write_classes(FILE *out, const view_t *v, const view_t *before, double seconds) {
@@ -66,19 +65,17 @@ static void write_classes(FILE *out, const view_t *v, const view_t *before, doub
     const fh_class_stats_t *c = &v->stats.classes[most];
     const view_class_t *class = &v->classes[most + 1];
     is_shown[most] = true;
-    fprintf(out, "%8zu %12llu %10s %10s %6.1f%% %12.0f\n", c->block_size,
-            (unsigned long long)c->live, outside_size(class->live), outside_size(class->resident),
+    fprintf(out, "%8zu %12llu %10s %10s %6.1f%% %12s\n", c->block_size, (unsigned long long)c->live,
+            outside_size(class->live), outside_size(class->resident),
             100 * (double)class->live / (double)(class->slabs * SLICE_SIZE),
-            rate(c->allocated, before->stats.classes[most].allocated, seconds));
+            rate(c->allocated, before->stats.classes[most].allocated, seconds, 0));
   }
-  fprintf(out, "%8s %12llu %10s %10s %7s %12.0f\n", "large",
-          (unsigned long long)v->classes[0].slabs, outside_size(v->classes[0].live),
-          outside_size(v->classes[0].resident), "",
-          rate(v->stats.large_allocated, before->stats.large_allocated, seconds));
-  fprintf(out, "%8s %12llu %10s %10s %7s %12.0f\n\n", "huge",
-          (unsigned long long)v->stats.huge_live, outside_size(v->huge_live),
-          outside_size(v->huge_resident), "",
-          rate(v->stats.huge_allocated, before->stats.huge_allocated, seconds));
+  fprintf(out, "%8s %12llu %10s %10s %7s %12s\n", "large", (unsigned long long)v->classes[0].slabs,
+          outside_size(v->classes[0].live), outside_size(v->classes[0].resident), "",
+          rate(v->stats.large_allocated, before->stats.large_allocated, seconds, 0));
+  fprintf(out, "%8s %12llu %10s %10s %7s %12s\n\n", "huge", (unsigned long long)v->stats.huge_live,
+          outside_size(v->huge_live), outside_size(v->huge_resident), "",
+          rate(v->stats.huge_allocated, before->stats.huge_allocated, seconds, 0));
 }
 
 static void write_heaps(FILE *out, const view_t *v) {
@@ -91,7 +88,8 @@ static void write_heaps(FILE *out, const view_t *v) {
   }
 }
 
-static char *frame_of(const view_t *v, const view_t *before, double seconds) {
+static char *frame_of(const view_t *v, const view_t *before) {
+  double seconds = (double)(v->read_at - before->read_at) / 1e9;
   char *text = NULL;
   size_t size;
   FILE *out = open_memstream(&text, &size);
@@ -145,19 +143,17 @@ static void end_screen(const top_t *top) {
 
 static int run_top(const top_t *top) {
   view_t v = {.heaps = NULL}, before = {.heaps = NULL};
-  double then = now();
   bool is_alive = view_read(&v);
   if (!is_alive) return OUTSIDE_CANNOT_READ;
   start_screen(top);
   before = v;
   for (long n = 0; is_alive; n++) {
-    char *frame = frame_of(&v, &before, now() - then);
+    char *frame = frame_of(&v, &before);
     bool goes_on = show(top, frame);
     free(frame);
     if (!goes_on || (top->frames != 0 && n + 1 >= top->frames) || !target_is_process()) break;
     if (top->is_batch) usleep((useconds_t)(top->interval * 1e6));
     before = v;
-    then = now();
     v.heaps = NULL;
     is_alive = target_is_alive() && adopt_renew() && view_read(&v);
     free(before.heaps);
@@ -171,7 +167,8 @@ static int run_top(const top_t *top) {
 int command_top(int argc, char **argv) {
   static const char help[] =
     "freehold top [--interval S] [--frames N] [--batch] TARGET\n"
-    "    a process's memory by size and by thread, with rates, read from outside again and again\n"
+    "    a process's memory by size and by thread, with rates, read from outside again and again;\n"
+    "    a rate is of the time since the frame before, of which the first has none: -\n"
     "TARGET is a process's number, or its name if no other process has it. q ends it.\n"
     "  --interval  seconds between two readings (default 2)\n"
     "  --frames    end after so many (default: when the process does)\n"

@@ -165,7 +165,8 @@ static void read_mappings(view_t *v) {
 
 static void read_all(void *context) {
   view_t *v = context;
-  *v = (view_t){.stats = {.struct_size = sizeof v->stats}, .heaps = v->heaps};
+  *v =
+    (view_t){.stats = {.struct_size = sizeof v->stats}, .read_at = os_now_ns(), .heaps = v->heaps};
   heap_stats(&v->stats);
   visit_slabs(add_slab, v);
   for (unsigned c = 0; c < CLASS_COUNT; c++) add_to(&v->total, &v->classes[c]);

@@ -22,6 +22,7 @@ typedef struct {
 
 typedef struct {
   fh_stats_t stats;
+  uint64_t read_at; /* ns of a clock that only goes forward: when the reading began */
   view_class_t classes[CLASS_COUNT], total;
   view_heap_t *heaps; /* those that were ever used; the ones that keep most come first */
   size_t heap_count;
