@@ -3,7 +3,8 @@
  *   sparse     few blocks of `pin_entry` keep many slabs, then waits
  *   storm N    N threads that allocate and free for ever
  *   hung N     likewise, until a signal's handler interrupts each and never returns
- * It writes "ready" and its own statistics, as JSON, to standard output. It ends with its input. */
+ * It writes "ready" and its own statistics, as JSON, to standard output. It ends with its input, of
+ * which each "b" is a step of 8,000 blocks more, and each "p" a profile. */
 #include <pthread.h>
 #include <signal.h>
 #include <stdatomic.h>
@@ -74,7 +75,7 @@ static void hang_all(const pthread_t *threads, int count) {
 }
 
 int main(int argc, char **argv) {
-  enum { THREADS_MOST = 64 };
+  enum { THREADS_MOST = 64, STEP = 8000 };
   static char text[1 << 20];
   pthread_t threads[THREADS_MOST];
   int count = argc > 2 ? atoi(argv[2]) : 0;
@@ -86,10 +87,15 @@ int main(int argc, char **argv) {
   if (fh_stats_json != NULL) fh_stats_json(text, sizeof text);
   for (char *c = text; (c = strchr(c, '\n')) != NULL;) *c = ' ';
   printf("ready\n%s\n", text);
-  while (read(0, text, 1) == 1)
+  while (read(0, text, 1) == 1) {
+    if (text[0] == 'b') {
+      for (int i = 0; i < STEP; i++) kept[kept_count++] = malloc(48);
+      printf("stepped\n");
+    }
     if (fh_profile_write != NULL && text[0] == 'p') {
       fh_profile_write(3, FH_PROFILE_HEAP);
       printf("written\n");
     }
+  }
   return 0;
 }

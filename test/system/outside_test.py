@@ -52,6 +52,26 @@ ssize_t process_vm_readv(pid_t pid, const struct iovec *to, unsigned long to_cou
 }
 """
 
+# The target goes a step when the first page of its is to be brought to the command.
+STEP = r"""
+#define _GNU_SOURCE
+#include <stdlib.h>
+#include <sys/syscall.h>
+#include <sys/uio.h>
+#include <unistd.h>
+
+ssize_t process_vm_readv(pid_t pid, const struct iovec *to, unsigned long to_count,
+                         const struct iovec *from, unsigned long from_count, unsigned long flags) {
+  static int steps;
+  char line[8];
+  if (to->iov_base == from->iov_base && steps++ == 0 &&
+      (write(atoi(getenv("STEP_TO")), "b", 1) != 1 ||
+       read(atoi(getenv("STEP_FROM")), line, sizeof line) != sizeof line))
+    _exit(99);
+  return syscall(SYS_process_vm_readv, pid, to, to_count, from, from_count, flags);
+}
+"""
+
 
 class Target:
     """A process to look into; it ends with the `with`."""
@@ -146,6 +166,15 @@ class Outside(unittest.TestCase):
         self.assertRegex(result.stderr, r"\Afreehold: .*\n\Z")
         return result.stderr
 
+    def shim(self, text):
+        """A library that stands before libc."""
+        source, shim = self.path("shim.c"), self.path("shim.so")
+        with open(source, "w", encoding="ascii") as file:
+            file.write(text)
+        built = support.run([support.COMPILER, "-shared", "-fPIC", "-o", shim, source])
+        self.assertEqual(built.returncode, 0, built.stderr)
+        return shim
+
     def compare(self, found, own):
         """All but the name, and what changes in a process that waits: times, faults, pages."""
         moving = {"freehold", "elapsed_ms", "user_ms", "system_ms", "minor_faults", "major_faults",
@@ -158,6 +187,28 @@ class Outside(unittest.TestCase):
         with Target("still") as target:
             found = json.loads(outside("stats", "--json", target.pid).stdout)
         self.compare(found, target.own)
+
+    def test_a_count_never_falls_while_a_heap_gives_up_what_it_counted(self):
+        """A heap counts up to 65,535 blocks of a class, and moves half of that elsewhere. It does
+        all that it does here between the look at the library and the look at the heap."""
+        shim = self.shim(STEP)
+        with Target("wait") as target:
+            pipes = target.process.stdin.fileno(), target.process.stdout.fileno()
+            environment = support.preloaded(shim)
+            environment["STEP_TO"], environment["STEP_FROM"] = map(str, pipes)
+            os.write(pipes[0], b"b")
+            self.assertEqual(os.read(pipes[1], 8), b"stepped\n")
+            found = []
+            for _ in range(20):
+                result = outside("stats", "--json", target.pid, environment=environment,
+                                 pass_fds=pipes)
+                self.assertEqual((result.returncode, result.stderr), (0, ""))
+                stats = json.loads(result.stdout)
+                rows = {c["block_size"]: c["allocated"] for c in stats["classes"]}
+                self.assertEqual(sum(rows.values()), stats["total"]["allocated"])
+                found.append(rows[48])
+        for steps, allocated in enumerate(found, 2):
+            self.assertLess(abs(allocated - steps * 8000), 2000, found)
 
     def test_the_debug_library_and_a_static_program_are_read_too(self):
         for more in ({"library": support.DEBUG_LIBRARY}, {"probe": STATIC_PROBE, "library": None}):
@@ -467,11 +518,7 @@ class Outside(unittest.TestCase):
 
     def test_where_the_kernel_forbids_it_the_line_says_how_to_allow_it(self):
         """A kernel with Yama, as far as the command sees."""
-        source, shim = self.path("shim.c"), self.path("shim.so")
-        with open(source, "w", encoding="ascii") as file:
-            file.write(YAMA)
-        built = support.run([support.COMPILER, "-shared", "-fPIC", "-o", shim, source])
-        self.assertEqual(built.returncode, 0, built.stderr)
+        shim = self.shim(YAMA)
         with Target("still") as target:
             for verb in (["stats"], ["why"], ["map"], ["profile"], ["top"], ["trace", "--start"]):
                 told = self.refused(*verb, target.pid, environment=support.preloaded(shim))

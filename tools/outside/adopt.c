@@ -79,9 +79,11 @@ static const layout_row_t *row_named(const char *name) {
 }
 
 uintptr_t adopt_address(const void *mine) {
-  for (const layout_row_t *row = layout_table.rows; row < layout_table.end; row++)
-    if (row->at == mine) return (uintptr_t)row_named(row->name)->at;
-  abort();
+  for (const layout_row_t *row = layout_table.rows; row < layout_table.end; row++) {
+    size_t offset = (uintptr_t)mine - (uintptr_t)row->at;
+    if (row->at != NULL && offset < row->value) return (uintptr_t)row_named(row->name)->at + offset;
+  }
+  return (uintptr_t)mine;
 }
 
 static bool has_other_layout(const layout_t *its) {

@@ -16,7 +16,7 @@ bool adopt_renew(void);
  * of a few times it does without the pages that are not there, and a line says how many. False: it
  * never came to an end; a line says so. `work` begins from nothing each time. */
 bool adopt_run(void (*work)(void *context), void *context);
-/* Where the target has that variable of layout.h. */
+/* Where the target has that part of a variable of layout.h, or of what lies at its addresses. */
 uintptr_t adopt_address(const void *mine);
 /* The file in which the target's freehold is. */
 const char *adopt_library(void);

@@ -136,6 +136,82 @@ const char *view_heap_title(const view_heap_t *h, char text[64]) {
   return text;
 }
 
+/* ---- counts ---------------------------------------------------------------------------------- */
+
+/* What a heap counts, `heap_counts` has as well: a heap's own moves there now and then, all of it
+ * when it ends. */
+typedef struct {
+  uint64_t binned[CLASS_COUNT], large_live, large_allocated, remote_frees, shared_frees, swaps;
+} counts_t;
+enum { COUNTS = sizeof(counts_t) / sizeof(uint64_t), COUNTS_TRIES = 32 };
+
+/* False: the target has ended. */
+static bool read_moved(counts_t *moved) {
+  heap_counts_t its;
+  if (target_read(adopt_address(&heap_counts), &its, sizeof its) != sizeof its) return false;
+#define MOVED(field) moved->field = atomic64_load_relaxed(&its.field)
+  for (unsigned c = 0; c < CLASS_COUNT; c++) MOVED(binned[c]);
+  MOVED(large_live), MOVED(large_allocated);
+  MOVED(remote_frees), MOVED(shared_frees), MOVED(swaps);
+  return true;
+}
+
+static bool add_own(counts_t *sum, const heap_t *h) {
+  heap_t its;
+  if (target_read(adopt_address(h), &its, sizeof its) != sizeof its) return false;
+  for (unsigned c = 0; c < CLASS_COUNT; c++) sum->binned[c] += heap_binned(&its, c);
+#define ADD_OWN(field) sum->field += atomic64_load_relaxed(&its.field)
+  ADD_OWN(large_live), ADD_OWN(large_allocated);
+  ADD_OWN(remote_frees), ADD_OWN(shared_frees), ADD_OWN(swaps);
+  return true;
+}
+
+static bool add_all_own(counts_t *sum) {
+  for (size_t i = 0; i < pool_size(); i++) {
+    bool is_claimed;
+    const heap_t *h = pool_at(i, &is_claimed);
+    if (h != NULL && heap_was_used(h) && !add_own(sum, h)) return false;
+  }
+  return true;
+}
+
+/* A count is good if nothing moved while the heaps were read: else what did is in it twice or not
+ * at all, and a later one may be less. False: the target has ended. */
+static bool read_counts(counts_t *good) {
+  bool is_good[COUNTS] = {false};
+  size_t left = COUNTS;
+  for (int i = 1; i <= COUNTS_TRIES && left != 0; i++) {
+    counts_t before, sum, after;
+    if (!read_moved(&before)) return false;
+    sum = before;
+    if (!add_all_own(&sum) || !read_moved(&after)) return false;
+    for (size_t k = 0; k < COUNTS; k++) {
+      bool has_moved = ((uint64_t *)&before)[k] != ((uint64_t *)&after)[k];
+      if (is_good[k] || (has_moved && i < COUNTS_TRIES)) continue;
+      ((uint64_t *)good)[k] = ((uint64_t *)&sum)[k];
+      is_good[k] = true;
+      left--;
+    }
+  }
+  return true;
+}
+
+/* heap_stats has them of the moments at which each page came here. */
+static void renew_counts(fh_stats_t *stats) {
+  counts_t good;
+  if (!read_counts(&good)) return;
+  stats->total.allocated = 0;
+  for (unsigned c = 1; c < CLASS_COUNT; c++) {
+    stats->classes[c - 1].allocated = good.binned[c];
+    stats->total.allocated += good.binned[c];
+  }
+  stats->large_live = (int64_t)good.large_live < 0 ? 0 : good.large_live;
+  stats->large_allocated = good.large_allocated;
+  stats->remote_frees = good.remote_frees;
+  stats->shared_frees = good.shared_frees;
+  stats->swaps = good.swaps;
+}
+
 /* ---- all ------------------------------------------------------------------------------------- */
 
 static void read_free_slices(view_t *v, const arena_t *a) {
@@ -168,6 +244,7 @@ static void read_all(void *context) {
   *v =
     (view_t){.stats = {.struct_size = sizeof v->stats}, .read_at = os_now_ns(), .heaps = v->heaps};
   heap_stats(&v->stats);
+  renew_counts(&v->stats);
   visit_slabs(add_slab, v);
   for (unsigned c = 0; c < CLASS_COUNT; c++) add_to(&v->total, &v->classes[c]);
   read_heaps(v);
