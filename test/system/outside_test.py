@@ -72,6 +72,32 @@ ssize_t process_vm_readv(pid_t pid, const struct iovec *to, unsigned long to_cou
 }
 """
 
+# The target ends before the look at its memory with this number. How many there were is written.
+KILL = r"""
+#define _GNU_SOURCE
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/syscall.h>
+#include <sys/uio.h>
+#include <unistd.h>
+
+static int looks;
+static __attribute__((destructor)) void say(void) {
+  FILE *file = fopen(getenv("LOOKS"), "w");
+  fprintf(file, "%d", looks);
+  fclose(file);
+}
+ssize_t process_vm_readv(pid_t pid, const struct iovec *to, unsigned long to_count,
+                         const struct iovec *from, unsigned long from_count, unsigned long flags) {
+  ssize_t got;
+  if (++looks == atoi(getenv("KILL_AT"))) kill(pid, SIGKILL);
+  do got = syscall(SYS_process_vm_readv, pid, to, to_count, from, from_count, flags);
+  while (got > 0 && looks == atoi(getenv("KILL_AT")));
+  return got;
+}
+"""
+
 
 class Target:
     """A process to look into; it ends with the `with`."""
@@ -300,6 +326,24 @@ class Outside(unittest.TestCase):
                 self.assertEqual(result.returncode, 0, result.stderr)
                 self.assertRegex(result.stderr, self.LACKS)
                 self.assertNotEqual(result.stderr, "")
+
+    def test_a_process_that_ends_while_it_is_read_gives_all_or_an_error(self):
+        """At any moment: every sixteenth of the way."""
+        environment = support.preloaded(self.shim(KILL))
+        environment["LOOKS"] = self.path("looks")
+        for verb in ("why", "stats", "map"):
+            codes, looks = [], 0
+            for part in range(17):
+                environment["KILL_AT"] = str(looks * part // 16)
+                with Target("sparse", options="profile_interval:64K") as target:
+                    result = outside(verb, target.pid, environment=environment)
+                codes.append(result.returncode)
+                expected = r"\A(freehold: .*\n){%d}\Z" % result.returncode
+                self.assertRegex(result.stderr, expected, (verb, part))
+                self.assertEqual(result.stdout == "", result.returncode == 1, (verb, part))
+                with open(self.path("looks"), encoding="ascii") as file:
+                    looks = looks or int(file.read())
+            self.assertEqual(codes[:2], [0, 1], codes)
 
     def test_a_core_file_says_what_the_process_did(self):
         with Target("sparse", options="profile_interval:8K") as target:

@@ -99,19 +99,24 @@ static bool has_other_layout(const layout_t *its) {
     if (found != NULL && found->value == row->value) continue;
     fprintf(stderr, "another build: '%s' is %lld there, not %llu\n", row->name,
             found == NULL ? -1LL : (long long)found->value, (unsigned long long)row->value);
-    return false;
+    break;
   }
-  return true;
+  return false;
 }
 
-static bool is_my_layout(const layout_t *its) {
-  if (its->version != layout_table.version || its->row_size != layout_table.row_size ||
-      strncmp(its->library, layout_table.library, sizeof its->library) != 0)
-    return false;
-  row_count = (size_t)(its->end - its->rows);
-  if (row_count > ROWS_MOST) return row_count = 0, false;
+static bool is_my_version(const layout_t *its) {
+  return its->version == layout_table.version && its->row_size == layout_table.row_size &&
+         strncmp(its->library, layout_table.library, sizeof its->library) == 0;
+}
+
+/* False: the target has ended. */
+static bool read_rows(const layout_t *its) {
+  row_count = min_size((size_t)(its->end - its->rows), ROWS_MOST);
   size_t size = row_count * sizeof *rows;
-  if (target_read((uintptr_t)its->rows, rows, size) != size) return false;
+  return target_read((uintptr_t)its->rows, rows, size) == size;
+}
+
+static bool is_my_layout(void) {
   for (const layout_row_t *row = layout_table.rows; row < layout_table.end; row++) {
     const layout_row_t *found = row_named(row->name);
     if (found == NULL || found->value != row->value) return false;
@@ -190,9 +195,12 @@ bool adopt_open(void) {
               target_title());
       return false;
     }
-    if (!is_my_layout(&its)) return has_other_layout(&its);
-    if (is_in_the_way()) return start_elsewhere();
-    if (copy_variables()) return true;
+    if (!is_my_version(&its)) return has_other_layout(&its);
+    if (read_rows(&its)) {
+      if (!is_my_layout()) return has_other_layout(&its);
+      if (is_in_the_way()) return start_elsewhere();
+      if (copy_variables()) return true;
+    }
     fprintf(stderr, "freehold: %s cannot be read any more\n", target_title());
     return false;
   }

@@ -34,6 +34,7 @@ int outside_open(int argc, char **argv);
 const char *outside_size(uint64_t bytes);
 
 void outside_write_stats(const view_t *v);
-void outside_write_why(const view_t *v, unsigned rows);
+/* False: it has ended meanwhile, or cannot be read; nothing is written, and a line says so. */
+bool outside_write_why(const view_t *v, unsigned rows);
 
 #endif

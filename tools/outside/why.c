@@ -109,12 +109,11 @@ static void read_samples(void *context) {
   heap_visit_sampled(add_sample, context);
 }
 
-/* None, if nothing was sampled, or what was cannot be read. */
-static holders_t find_holders(void) {
-  holders_t found = {.all = NULL};
-  if (sample_has_stacks() && !adopt_run(read_samples, &found)) holders_empty(&found);
-  holders_sort(&found);
-  return found;
+/* None, if nothing was sampled. False: what was cannot be read. */
+static bool find_holders(holders_t *found) {
+  if (sample_has_stacks() && !adopt_run(read_samples, found)) return false;
+  holders_sort(found);
+  return true;
 }
 
 static void write_slabs(const view_t *v, const holders_t *holders, unsigned rows) {
@@ -163,8 +162,9 @@ static void write_heaps(const view_t *v, unsigned rows) {
   }
 }
 
-void outside_write_why(const view_t *v, unsigned rows) {
-  holders_t holders = find_holders();
+bool outside_write_why(const view_t *v, unsigned rows) {
+  holders_t holders = {.all = NULL};
+  if (!find_holders(&holders)) return false;
   write_sum(v);
   write_options(v);
   write_slabs(v, &holders, rows);
@@ -174,6 +174,7 @@ void outside_write_why(const view_t *v, unsigned rows) {
   if (v->changed != 0)
     printf("%llu slabs or lists changed while they were read; the figures are off by that much\n",
            (unsigned long long)v->changed);
+  return true;
 }
 
 static int read_rows(const char *text, unsigned *rows) {
@@ -196,9 +197,9 @@ static int look(int argc, char **argv, const char *help, bool with_stats) {
   if (code != OUTSIDE_DONE) return code;
   if (!view_read(&v)) return OUTSIDE_CANNOT_READ;
   if (with_stats) outside_write_stats(&v);
-  outside_write_why(&v, rows);
+  bool is_written = outside_write_why(&v, rows);
   free(v.heaps);
-  return OUTSIDE_DONE;
+  return is_written ? OUTSIDE_DONE : OUTSIDE_CANNOT_READ;
 }
 
 int command_why(int argc, char **argv) {
