@@ -512,6 +512,20 @@ class Outside(unittest.TestCase):
                 self.assertIn("give one's number", result.stderr)
             self.assertIn(target.pid, support.run(["pgrep", "-x", "outside_probe"]).stdout)
 
+    def test_of_two_in_a_process_the_one_that_serves_malloc_is_read_and_the_other_named(self):
+        plug = self.path("plug.so")
+        built = support.run([support.COMPILER, "-shared", "-Wl,-Bsymbolic", "-o", plug,
+                             support.OBJECT])
+        self.assertEqual(built.returncode, 0, built.stderr)
+        named = f"has freehold 2 times: this is that of '{support.LIBRARY}', not of '{plug}'\n"
+        with Target("sparse", library=f"{support.LIBRARY}:{plug}") as target:
+            for name in (target.pid, self.path("core")):
+                result = outside("stats", "--json", name)
+                write_core(target.pid, self.path("core"))
+                self.assertRegex(result.stderr, r"\Afreehold: .*\n\Z")
+                self.assertIn(named, result.stderr)
+                self.compare(json.loads(result.stdout), target.own)
+
     def test_another_layout_is_refused_and_named(self):
         with open(support.LIBRARY, "rb") as file:
             library = bytearray(file.read())

@@ -181,34 +181,75 @@ static bool start_elsewhere(void) {
   return false;
 }
 
-bool adopt_open(void) {
-  layout_t its;
+/* ---- which one ------------------------------------------------------------------------------- */
+
+typedef struct {
+  const target_range_t *range; /* NULL: none */
+  uintptr_t table;
+  layout_t layout;
+} copy_t;
+
+/* Of two in a process that one serves malloc, as a rule, which the dynamic linker meets first: the
+ * program's own, which lies lowest, or the library. Any other is a plug-in's. */
+static unsigned rank_of(const copy_t *c, const char *program) {
+  if (c->range == NULL) return 0;
+  if (strcmp(c->range->path, program) == 0) return 3;
+  return strncmp(strrchr(c->range->path, '/'), "/libfreehold", 12) == 0 ? 2 : 1;
+}
+
+/* False: there is none, or its note leads nowhere. */
+static bool read_copy(const target_range_t *range, copy_t *found) {
+  found->range = range;
+  found->table = find_table(range->from);
+  return found->table != 0 &&
+         target_read(found->table, &found->layout, sizeof found->layout) == sizeof found->layout &&
+         strncmp(found->layout.magic, LAYOUT_MAGIC, sizeof found->layout.magic) == 0;
+}
+
+/* How many there are: the best, and another. */
+static size_t find_copies(copy_t *best, copy_t *other) {
+  const char *program = NULL, *damaged = NULL;
+  size_t count = 0;
   for (size_t i = 0; i < target_range_count(); i++) {
     const target_range_t *range = target_range(i);
+    copy_t found;
     if (range->offset != 0 || !range->is_readable || range->path[0] != '/') continue;
-    uintptr_t table = find_table(range->from);
-    if (table == 0) continue;
-    library = strdup(range->path);
-    if (target_read(table, &its, sizeof its) != sizeof its ||
-        strncmp(its.magic, LAYOUT_MAGIC, sizeof its.magic) != 0) {
-      fprintf(stderr, "freehold: '%s' in %s has a note of freehold that leads nowhere\n", library,
-              target_title());
-      return false;
+    if (program == NULL) program = range->path;
+    if (!read_copy(range, &found)) {
+      if (found.table != 0) damaged = range->path;
+      continue;
     }
-    if (!is_my_version(&its)) return has_other_layout(&its);
-    if (read_rows(&its)) {
-      if (!is_my_layout()) return has_other_layout(&its);
-      if (is_in_the_way()) return start_elsewhere();
-      if (copy_variables()) return true;
-    }
-    fprintf(stderr, "freehold: %s cannot be read any more\n", target_title());
-    return false;
+    count++;
+    bool is_better = rank_of(&found, program) >= rank_of(best, program);
+    *other = is_better ? *best : found;
+    if (is_better) *best = found;
   }
-  fprintf(stderr,
-          "freehold: no freehold in %s: start it by 'freehold run', or link it with the library "
-          "(1.0 or later)\n",
-          target_title());
-  return false;
+  if (count == 0 && damaged != NULL)
+    fprintf(stderr, "freehold: '%s' in %s has a note of freehold that leads nowhere\n", damaged,
+            target_title());
+  else if (count == 0)
+    fprintf(stderr,
+            "freehold: no freehold in %s: start it by 'freehold run', or link it with the library "
+            "(1.0 or later)\n",
+            target_title());
+  return count;
+}
+
+bool adopt_open(void) {
+  copy_t found = {.range = NULL}, other = {.range = NULL};
+  size_t count = find_copies(&found, &other);
+  if (count == 0) return false;
+  library = strdup(found.range->path);
+  if (!is_my_version(&found.layout)) return has_other_layout(&found.layout);
+  bool is_read = read_rows(&found.layout);
+  if (is_read && !is_my_layout()) return has_other_layout(&found.layout);
+  if (is_read && is_in_the_way()) return start_elsewhere();
+  if (!is_read || !copy_variables())
+    return fprintf(stderr, "freehold: %s cannot be read any more\n", target_title()), false;
+  if (count > 1)
+    fprintf(stderr, "freehold: %s has freehold %zu times: this is that of '%s', not of '%s'\n",
+            target_title(), count, library, other.range->path);
+  return true;
 }
 
 bool adopt_renew(void) { return target_renew() && copy_variables(); }
