@@ -33,12 +33,19 @@ def interval(text):
     return size(text)
 
 
+def exit_code(text):
+    """For argparse: what a process can end with."""
+    if not text.isdigit() or int(text) > 255:
+        raise argparse.ArgumentTypeError(f"{text} is no exit code, 0 to 255")
+    return int(text)
+
+
 def add(command):
     command.add_argument("program", nargs="+", metavar="PROGRAM", help="what to run, after --")
     command.add_argument("--interval", type=interval, default=size("16K"), metavar="SIZE",
                          help="a sample in so many bytes (16K); 1 counts every block, and each "
                               "then takes whole pages")
-    command.add_argument("--exit-code", type=int, default=0, metavar="N",
+    command.add_argument("--exit-code", type=exit_code, default=0, metavar="N",
                          help="end with N if more than --least lives (0: only tell)")
     command.add_argument("--least", type=size, default=0, metavar="SIZE",
                          help="what one process may have live at its end (0)")

@@ -176,3 +176,14 @@ def test_the_packages_of_an_experiment_are_printed(capsys):
 def test_the_page_about_the_laboratory_names_every_peer_and_experiment():
     page = (repository() / "docs" / "lab.md").read_text()
     assert all(f"`{name}`" in page for name in [*peers.PEERS, *experiment.shipped_names()])
+
+
+def test_what_a_build_says_is_not_the_output_of_a_task(tmp_path):
+    for name, said in (("dpkg-query", "installed"), ("make", "Built target")):
+        (tmp_path / name).write_text(f"#!/bin/sh\necho {said}\n")
+        (tmp_path / name).chmod(0o755)
+    variables = {name: value for name, value in os.environ.items() if name != "FREEHOLD_SO"}
+    done = subprocess.run([repository() / "dev", "lab", "leaks", "--exit-code", "256"], text=True,
+                          env={**variables, "PATH": f"{tmp_path}:{os.environ['PATH']}"},
+                          capture_output=True, timeout=120)
+    assert (done.returncode, done.stdout) == (2, "") and "Built target\n" in done.stderr

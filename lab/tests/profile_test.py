@@ -318,9 +318,11 @@ def test_a_program_that_writes_no_profile_is_named(program, task, code, told):
     assert done.returncode == code and told in done.stderr
 
 
-@pytest.mark.parametrize("words", [["--interval", "0"], ["--interval", "65G"], ["--least", "x"]])
-def test_a_size_that_is_none_is_wrong_usage(words):
-    assert run_leaks("true", [], *words).returncode == 2
+@pytest.mark.parametrize("words", [["--interval", "0"], ["--interval", "65G"], ["--least", "x"],
+                                   ["--exit-code", "256"], ["--exit-code=-1"]])
+def test_a_size_or_an_exit_code_that_is_none_is_wrong_usage(words):
+    done = run_leaks("true", [], *words)
+    assert done.returncode == 2 and f"argument {words[0].split('=')[0]}: " in done.stderr
 
 
 def test_a_program_that_is_stopped_tells_what_it_had(program):
