@@ -11,7 +11,7 @@
 
 #include "base.h"
 
-enum { LAYOUT_VERSION = 1 }; /* raise it when a word's meaning changes, and no size */
+enum { LAYOUT_VERSION = 1 | SECURE << 16 }; /* raise 1 when a word's meaning changes, and no size */
 
 typedef struct {
   char name[48];

@@ -547,6 +547,15 @@ class Outside(unittest.TestCase):
                 self.assertRegex(self.refused("inspect", self.path("core")), message)
             os.remove(path)
 
+    def test_the_secure_grade_is_refused_and_what_has_its_figures_named(self):
+        for name in ("secure", "bounds"):
+            library = os.path.join(os.path.dirname(support.LIBRARY), f"libfreehold-{name}.so.1")
+            with self.subTest(name), Target("wait", library=library) as target:
+                for verb in ("stats", "top", "map", "why", "profile", "trace --stop"):
+                    line = self.refused(*verb.split(), target.pid)
+                    self.assertIn(f"has the secure grade ('{os.path.realpath(library)}')", line)
+                    self.assertIn("FREEHOLD_OPTIONS=stats:exit, or fh_stats_get", line)
+
     def test_what_cannot_be_read_is_refused_with_one_line(self):
         with subprocess.Popen(["sleep", "60"]) as other:
             self.assertIn("no freehold in sleep", self.refused("why", other.pid))

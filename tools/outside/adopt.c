@@ -86,6 +86,19 @@ uintptr_t adopt_address(const void *mine) {
   return (uintptr_t)mine;
 }
 
+/* The secure grade has other lists than this command, which has the default grade's code. */
+static bool is_secure(const layout_t *its) {
+  return (its->version ^ layout_table.version) == 1u << 16;
+}
+
+static bool refuse_secure(void) {
+  fprintf(stderr,
+          "freehold: %s has the secure grade ('%s'), which no command reads from outside: "
+          "FREEHOLD_OPTIONS=stats:exit, or fh_stats_get in the program, has its figures\n",
+          target_title(), library);
+  return false;
+}
+
 static bool has_other_layout(const layout_t *its) {
   const char *mine = layout_table.library;
   fprintf(stderr, "freehold: %s has freehold %.16s, layout %u; this command reads ", target_title(),
@@ -240,6 +253,7 @@ bool adopt_open(void) {
   size_t count = find_copies(&found, &other);
   if (count == 0) return false;
   library = strdup(found.range->path);
+  if (is_secure(&found.layout)) return refuse_secure();
   if (!is_my_version(&found.layout)) return has_other_layout(&found.layout);
   bool is_read = read_rows(&found.layout);
   if (is_read && !is_my_layout()) return has_other_layout(&found.layout);
