@@ -34,12 +34,13 @@ static const char help[] =
   "  --sum          sums instead of events: calls, bytes, what lives at the end and at the peak,\n"
   "                 sizes, lifetimes, temporary blocks, threads, which one frees whose blocks\n"
   "  --json         the same for programs; each event is an object on a line of its own\n"
-  "  --thread N     only calls of that thread\n"
+  "  --thread N     only calls of the thread, or threads, whose number is N\n"
   "  --address X    only those that return or take that address\n"
   "  --size A-B     only those that ask for A to B bytes; frees are left out\n"
   "  --from S, --to S  only those between these seconds of the trace\n"
   "\n"
-  "Threads have serials, from 1, which are never used again; their numbers are.\n"
+  "Events have the numbers of threads, as the system and --thread have them. It uses them again,\n"
+  "so sums have serials as well, from 1, which are a thread's own.\n"
   "A block is temporary if the thread that allocated it frees it within 8 of its calls.\n"
   "\n"
   "Example: freehold run --trace /tmp/ls.trace -- ls\n"
@@ -102,7 +103,8 @@ static int read_wish(int argc, char **argv, wish_t *w) {
       case SUM: w->sum = true; break;
       case JSON: w->json = true; break;
       case THREAD:
-        is_good = w->has_thread = read_whole(optarg, &n, ""), w->thread = (uint32_t)n;
+        is_good = w->has_thread = read_whole(optarg, &n, "") && n <= UINT32_MAX;
+        w->thread = (uint32_t)n;
         break;
       case ADDRESS: is_good = w->has_address = read_whole(optarg, &n, ""), w->address = n; break;
       case SIZE: is_good = w->has_size = read_range(optarg, &w->least, &w->most); break;
@@ -121,7 +123,20 @@ static int read_wish(int argc, char **argv, wish_t *w) {
     return BAD_USE + 1;
   }
   w->path = argv[optind];
-  return 0;
+  const char *turned = w->least > w->most ? "--size A-B: A is more than B"
+                       : w->from > w->to  ? "--from is after --to"
+                                          : NULL;
+  if (turned == NULL) return 0;
+  fprintf(stderr, "freehold: trace: %s\n", turned);
+  return BAD_USE + 1;
+}
+
+/* Of a trace that is read from its start, and then to be read again. */
+static bool has_thread(trace_file_t *f, uint32_t thread) {
+  trace_event_t e;
+  while (trace_file_next(f, &e))
+    if (e.thread == thread) return true;
+  return false;
 }
 
 static bool is_wanted(const wish_t *w, const trace_event_t *e) {
@@ -411,14 +426,14 @@ static void put_row(const char *name, uint64_t n) {
 
 static void print_threads(const sums_t *s) {
   printf("\nthreads: %zu, %zu at once, %zu have ended\n", s->thread_count, s->at_once, s->left);
-  printf("thread  number          from s            to s        calls\n");
+  printf("serial  number          from s            to s        calls\n");
   for (size_t i = 0; i < s->thread_count && i < ROWS_SHOWN; i++) {
     const thread_t *t = &s->threads[i];
     printf("%6u %7u %15.6f %15.6f %12llu%s\n", t->serial, t->number, (double)t->first / 1e9,
            (double)t->last / 1e9, (unsigned long long)t->calls, t->has_left ? "  ended" : "");
   }
   if (s->thread_count > ROWS_SHOWN) printf("and %zu threads more\n", s->thread_count - ROWS_SHOWN);
-  printf("\nallocated by  freed by      blocks          bytes\n");
+  printf("\nallocated by  freed by      blocks          bytes   (serials of threads)\n");
   for (size_t i = 0; i < s->pair_count && i < ROWS_SHOWN; i++)
     printf("%12u %9u %11llu %14llu\n", s->pairs[i].allocated, s->pairs[i].freed,
            (unsigned long long)s->pairs[i].blocks, (unsigned long long)s->pairs[i].bytes);
@@ -554,6 +569,11 @@ int command_trace(int argc, char **argv) {
   int wrong = read_wish(argc, argv, &w);
   if (wrong != 0) return wrong - 1;
   const char *mistake = trace_file_open(&f, w.path);
+  if (mistake == NULL && w.has_thread) {
+    if (!has_thread(&f, w.thread))
+      return complain_of(w.path, "has no thread of that number; --sum lists what it has");
+    mistake = trace_file_rewind(&f);
+  }
   if (mistake != NULL) return complain_of(w.path, mistake);
   while (trace_file_next(&f, &e)) {
     if (!is_wanted(&w, &e)) continue;

@@ -439,6 +439,29 @@ class Traces(unittest.TestCase):
             self.assertEqual(len(result.stderr.splitlines()), 1)
         self.assertIn("Example", self.command("--help").stdout)
 
+    def test_a_wish_that_nothing_can_meet_is_told_in_one_line(self):
+        self.probe("known")
+        for arguments, code, told in (
+                (["--size", "5-3"], 2, "A is more than B"),
+                (["--from", "2", "--to", "1"], 2, "--from is after --to"),
+                (["--thread", str(1 << 32)], 2, "cannot be taken"),
+                (["--thread", "2"], 1, "has no thread of that number; --sum lists")):
+            for way in ([], ["--sum"], ["--sum", "--json"]):
+                result = self.command(self.path("t"), *arguments, *way, code=code)
+                self.assertEqual(result.stdout, "")
+                self.assertRegex(result.stderr, r"\Afreehold: trace: .*\n\Z")
+                self.assertIn(told, result.stderr)
+
+    def test_the_number_that_sums_tell_of_a_thread_is_the_one_that_chooses_its_calls(self):
+        self.probe("known")
+        rows = self.command(self.path("t"), "--sum").stdout.split("\nserial  number ")[1]
+        self.assertEqual(rows.splitlines()[1].split()[0], "1")
+        number = rows.splitlines()[1].split()[1]
+        chosen = self.sums("t", "--thread", number)
+        threads = [(t["serial"], t["number"]) for t in chosen["threads"]]
+        self.assertEqual(threads, [(1, int(number))])
+        self.assertGreater(chosen["calls"]["malloc"], 1000)
+
     def test_a_child_that_a_handler_forked_leaves_the_parents_trace_alone(self):
         self.probe("handler-forks")
         sums = self.sums()
