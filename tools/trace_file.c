@@ -66,12 +66,14 @@ const char *trace_file_rewind(trace_file_t *f) {
 const char *trace_file_open(trace_file_t *f, const char *path) {
   struct stat about;
   *f = (trace_file_t){0};
-  int file = open(path, O_RDONLY | O_CLOEXEC);
+  int file = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK); /* of a pipe: waits for no writer */
   if (file < 0 || fstat(file, &about) != 0) return strerror(errno);
   f->size = (size_t)about.st_size;
-  bool is_long_enough = S_ISREG(about.st_mode) && f->size >= sizeof(trace_head_t);
-  void *bytes = is_long_enough ? mmap(NULL, f->size, PROT_READ, MAP_SHARED, file, 0) : MAP_FAILED;
+  bool is_file = S_ISREG(about.st_mode), is_long_enough = f->size >= sizeof(trace_head_t);
+  void *bytes =
+    is_file && is_long_enough ? mmap(NULL, f->size, PROT_READ, MAP_SHARED, file, 0) : MAP_FAILED;
   close(file);
+  if (!is_file) return "is no plain file";
   if (!is_long_enough) return "is no trace";
   if (bytes == MAP_FAILED) return strerror(errno);
   f->bytes = bytes;

@@ -564,6 +564,9 @@ class Outside(unittest.TestCase):
         self.assertIn("there is no process 999999999", self.refused("why", "999999999"))
         self.assertIn("there is no process 'no-such'", self.refused("why", "no-such"))
         self.assertIn("cannot be read: No such file", self.refused("why", "/no/such/core"))
+        for name in ("/dev/null", self.folder.name):
+            self.assertIn("is no core file: no plain file at all", self.refused("stats", name))
+        self.assertIn("cannot be read: Not a directory", self.refused("stats", __file__ + "/core"))
         self.assertIn("no core file", self.refused("inspect", __file__))
         self.assertIn("not a core file", self.refused("inspect", COMMAND))
         with Target("still") as target:

@@ -359,6 +359,10 @@ class Traces(unittest.TestCase):
         result = self.command(self.path("cut"), code=1)
         self.assertRegex(result.stderr, "^freehold: .*cut short.*\n$")
         self.assertIn("No such file", self.command("/no/such", code=1).stderr)
+        os.mkfifo(self.path("pipe"))    # to which nobody writes
+        for name in (self.path("pipe"), self.folder.name, "/dev/null"):
+            self.assertEqual(self.command(name, code=1).stderr,
+                             f"freehold: trace: '{name}' is no plain file\n")
 
     def test_garbage_in_a_file_never_ends_the_command_otherwise(self):
         self.probe("known")

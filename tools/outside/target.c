@@ -372,10 +372,13 @@ static bool open_core(const char *path) {
 
 bool target_open(const char *name) {
   struct stat status;
-  bool is_file = stat(name, &status) == 0 && S_ISREG(status.st_mode);
+  int error = stat(name, &status) == 0 ? 0 : errno;
+  bool is_file = error == 0 && S_ISREG(status.st_mode);
   if (is_number(name)) return open_process(atoi(name));
+  if (strchr(name, '/') != NULL && error != 0)
+    return refuse("'%s' cannot be read: %s", name, strerror(error));
   if (strchr(name, '/') != NULL)
-    return is_file ? open_core(name) : refuse("'%s' cannot be read: %s", name, strerror(ENOENT));
+    return is_file ? open_core(name) : refuse("'%s' is no core file: no plain file at all", name);
   size_t count = count_named(name);
   if (count == 1) return open_process(t.pid);
   if (is_file) return open_core(name);
