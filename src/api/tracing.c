@@ -1,5 +1,4 @@
-/* tracing.c - begins and ends a trace: at load, at exit, and as the program or others ask
- *                                                                                      layer 8: api
+/* tracing.c - begins and ends a trace: at load, at exit, and when it is asked for      layer 8: api
  * Owns:    nothing.   Called by: the program, api.   Calls: start.c, callback.c, support, os.
  * Threads: any; what a signal handler may call waits for nobody. No heap is marked.
  * Sync:    S-trace: a wish of the command `freehold`, and its answer (trace.h). */
@@ -72,7 +71,8 @@ void api_trace_end(void) {
   char text[64];
   fmt_t f;
   if (trace_lost() == 0 || trace_path() == NULL) return;
+  const char *lacks = trace_is_on() && !trace_open() ? "file" : "room";
   fmt_start(&f, text, sizeof text, NULL, NULL);
-  fmt_print(&f, "%lu events are lost: no room", trace_lost());
+  fmt_print(&f, "%lu events are lost: no %s", trace_lost(), lacks);
   api_report_mistake(OPTION_trace, trace_path(), fmt_end(&f));
 }

@@ -322,12 +322,14 @@ class Traces(unittest.TestCase):
         self.assertRegex(result.stderr, r"^freehold: trace '.*': \d+ events are lost: no room\n$")
         self.assertGreater(self.sums()["lost"], 100000)
 
-    def test_a_file_that_cannot_be_made_is_said_in_one_line(self):
+    def test_a_file_that_cannot_be_made_is_said_and_what_is_lost_by_that(self):
         os.mkdir(self.path("folder"))
         os.mkfifo(self.path("pipe"))
         for path in ("/no/such/folder/t", self.path("folder"), self.path("pipe")):
             lines = self.probe("known", "trace:" + path).stderr.splitlines()
             self.assertEqual(lines[0], "freehold: trace '%s': the file cannot be made" % path)
+            self.assertRegex(lines[1], r"^freehold: trace '.*': \d+ events are lost: no file$")
+            self.assertEqual(len(lines), 2)
         self.assertEqual(sorted(os.listdir(self.folder.name)), ["folder", "pipe"])
 
     def test_a_ring_stays_small_and_says_who_freed_before(self):
