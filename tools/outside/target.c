@@ -381,7 +381,7 @@ bool target_open(const char *name) {
     return is_file ? open_core(name) : refuse("'%s' is no core file: no plain file at all", name);
   size_t count = count_named(name);
   if (count == 1) return open_process(t.pid);
-  if (is_file) return open_core(name);
+  if (count == 0 && is_file) return open_core(name);
   if (count == 0) return refuse("there is no process '%s', and no core file of that name", name);
   return refuse("%zu processes are named '%s'; give one's number (pgrep %s)", count, name, name);
 }
