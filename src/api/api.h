@@ -69,7 +69,7 @@ hidden void api_deferred(bool force);
 hidden bool api_report_news(void);
 /* Reports it, and answers a wish for a trace. Called where no heap is marked. */
 hidden void api_news(void);
-static inline void api_look_for_news(void) {
+static always_inline void api_look_for_news(void) {
   if (unlikely(atomic32_load_relaxed(&budget.news) != 0)) api_news();
 }
 hidden void api_sampled(void *block, size_t size, uint64_t bytes, bool is_freed);

@@ -38,21 +38,21 @@ static uint64_t blocks_of(const callstack_sum_t *sum) {
 }
 static uint64_t bytes_of(const callstack_sum_t *sum) { return atomic64_load_relaxed(&sum->bytes); }
 
-/* Calls `write` for each stack, or each pair of stacks. */
-typedef void write_stack_t(pprof_t *p, const callstack_t *s, const uintptr_t *frames);
-static void write_stacks(pprof_t *p, bool pairs, write_stack_t *write) {
+/* Calls `write` for the stacks or pairs that have these numbers. */
+typedef void write_stack_t(pprof_t *p, uint32_t n, const callstack_t *s, const uintptr_t *frames);
+static void write_stacks(pprof_t *p, uint32_t n, uint32_t end, write_stack_t *write) {
   const uintptr_t *frames;
-  for (uint32_t n = 0, end = callstack_count(); n < end; n++) {
+  for (; n < end; n++) {
     const callstack_t *s = callstack_at(n, &frames);
-    if (s != NULL && callstack_is_pair(s, frames) == pairs && blocks_of(&s->allocated) != 0)
-      write(p, s, frames);
+    if (s != NULL) write(p, n, s, frames);
   }
 }
 
-static void write_stack(pprof_t *p, const callstack_t *s, const uintptr_t *frames) {
+static void write_stack(pprof_t *p, uint32_t n, const callstack_t *s, const uintptr_t *frames) {
   uint64_t values[] = {blocks_of(&s->allocated), bytes_of(&s->allocated), blocks_of(&s->peak),
                        bytes_of(&s->peak),       blocks_of(&s->live),     bytes_of(&s->live)};
-  pprof_sample(p, frames, callstack_length(s), values, NULL, 0);
+  (void)n;
+  if (values[0] != 0) pprof_sample(p, frames, callstack_length(s), values, NULL, 0);
 }
 
 static void write_heap(pprof_t *p) {
@@ -60,29 +60,31 @@ static void write_heap(pprof_t *p) {
                                       "peak_space",    "inuse_objects", "inuse_space"};
   for (unsigned i = 0; i < ARRAY_LENGTH(types); i++)
     pprof_value_type(p, types[i], i % 2 == 0 ? "count" : "bytes");
-  write_stacks(p, false, write_stack);
+  write_stacks(p, 0, callstack_count(), write_stack);
 }
 
 /* From the outermost frame of the allocation to its innermost, then those of the free. */
-static void write_pair(pprof_t *p, const callstack_t *s, const uintptr_t *pair) {
+static void write_freed(pprof_t *p, uint32_t n, const callstack_t *s, const uintptr_t *pair) {
+  uintptr_t unpaired[] = {n, CALLSTACK_UNKNOWN};
   uintptr_t frames[2 * CALLSTACK_FRAMES + 1]; /* at most PPROF_FRAMES */
   size_t count = 0;
   for (unsigned i = 2; i-- > 0;) {
     const uintptr_t *part;
-    const callstack_t *of = callstack_at((uint32_t)pair[i], &part);
+    const callstack_t *of = callstack_at((uint32_t)(n < CALLSTACKS ? unpaired : pair)[i], &part);
     for (uint32_t k = 0; of != NULL && k < callstack_length(of); k++) frames[count++] = part[k];
     if (i == 1) frames[count++] = PPROF_FREED_BY;
   }
-  uint64_t values[] = {blocks_of(&s->allocated), bytes_of(&s->allocated),
+  uint64_t values[] = {blocks_of(&s->freed), bytes_of(&s->freed),
                        atomic64_load_relaxed(&s->lifetime)};
-  pprof_sample(p, frames, count, values, NULL, 0);
+  if (values[0] != 0) pprof_sample(p, frames, count, values, NULL, 0);
 }
 
 static void write_lifetimes(pprof_t *p) {
   pprof_value_type(p, "freed_objects", "count");
   pprof_value_type(p, "freed_space", "bytes");
   pprof_value_type(p, "lifetime", "milliseconds");
-  write_stacks(p, true, write_pair);
+  write_stacks(p, 0, callstack_count(), write_freed);
+  write_stacks(p, CALLSTACKS, callstack_pairs_end(), write_freed);
 }
 
 typedef struct {

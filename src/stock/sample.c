@@ -195,11 +195,9 @@ void sample_note_large(heap_t *h, void *p) {
 
 /* What is freed here was allocated at `stack`. */
 static void note_lifetime(uint32_t stack, uint64_t blocks, uint64_t bytes, uint32_t ms) {
-  uintptr_t pair[] = {stack, stack_here()};
-  const uintptr_t *frames;
-  callstack_t *s = callstack_at(callstack_intern(pair, ARRAY_LENGTH(pair)), &frames);
-  if (!callstack_is_pair(s, frames)) return;
-  add_weight(&s->allocated, blocks, bytes);
+  const uintptr_t *unused;
+  callstack_t *s = callstack_at(callstack_pair(stack, stack_here()), &unused);
+  add_weight(&s->freed, blocks, bytes);
   atomic64_add_relaxed(&s->lifetime, blocks / POISSON_ONE * ms);
 }
 

@@ -7,19 +7,24 @@
 #include "../os/os.h"
 
 enum {
-  BUCKETS = 2 * CALLSTACKS,
+  BUCKETS = 2 * CALLSTACKS_AND_PAIRS,
   BUCKETS_MOST = 64, /* at which a stack is looked for */
   KEY_SHIFT = 16,
 };
+
+/* Neither kind takes the other's room. */
+typedef enum { STACK, PAIR } kind_t;
+static const uint32_t most[] = {CALLSTACKS, CALLSTACKS_AND_PAIRS}; /* numbers are below it */
 
 /* A bucket leads from a stack's key to its number: the key above KEY_SHIFT, below it the number, or
  * 0 until it is there. 0: none. relaxed: the stack's `count` says whether the frames can be read.
  * Sums lie together, for they are read often; frames apart. */
 typedef struct {
   atomic64_t buckets[BUCKETS];
-  atomic32_t count;
-  callstack_t stacks[CALLSTACKS];
+  atomic32_t next[2]; /* number, of each kind */
+  callstack_t stacks[CALLSTACKS_AND_PAIRS];
   uintptr_t frames[CALLSTACKS][CALLSTACK_FRAMES];
+  uintptr_t pairs[CALLSTACKS_AND_PAIRS - CALLSTACKS][2];
 } table_t;
 
 static atomic_ptr_t stacks_table;
@@ -33,7 +38,8 @@ bool callstack_start(void) {
   if (atomic_ptr_load_relaxed(&stacks_table) != NULL) return true;
   table_t *table = os_map(sizeof *table);
   if (table == NULL) return false;
-  atomic32_store_relaxed(&table->count, CALLSTACK_UNKNOWN + 1);
+  atomic32_store_relaxed(&table->next[STACK], CALLSTACK_UNKNOWN + 1);
+  atomic32_store_relaxed(&table->next[PAIR], CALLSTACKS);
   if (!atomic_ptr_cas_release(&stacks_table, &none, table)) /* S-stack */
     os_unmap(table, sizeof *table);
   return true;
@@ -51,25 +57,35 @@ static uint64_t key_of(const uintptr_t *frames, unsigned count) {
   return (key | 1) << KEY_SHIFT;
 }
 
+static uintptr_t *frames_of(table_t *table, uint32_t n) {
+  return n < CALLSTACKS ? table->frames[n] : table->pairs[n - CALLSTACKS];
+}
+
 static bool is_same(table_t *table, uint32_t n, const uintptr_t *frames, unsigned count) {
   if (atomic32_load_acquire(&table->stacks[n].count) != count) return false; /* S-stack */
   for (unsigned i = 0; i < count; i++)
-    if (table->frames[n][i] != frames[i]) return false;
+    if (frames_of(table, n)[i] != frames[i]) return false;
   return true;
 }
 
+/* Numbers of the kind that are given out are below this. */
+static uint32_t end_of(const table_t *table, kind_t kind) {
+  return (uint32_t)min_size(atomic32_load_relaxed(&table->next[kind]), most[kind]);
+}
+
 /* The bucket is the caller's. */
-static uint32_t write_frames(table_t *table, const uintptr_t *frames, unsigned count) {
-  uint32_t n = atomic32_add_relaxed(&table->count, 1);
-  if (n >= CALLSTACKS) return CALLSTACK_UNKNOWN;
-  for (unsigned i = 0; i < count; i++) table->frames[n][i] = frames[i];
+static uint32_t write_frames(table_t *table, kind_t kind, const uintptr_t *frames, unsigned count) {
+  uint32_t n = atomic32_add_relaxed(&table->next[kind], 1);
+  if (n >= most[kind]) return CALLSTACK_UNKNOWN;
+  for (unsigned i = 0; i < count; i++) frames_of(table, n)[i] = frames[i];
   atomic32_store_release(&table->stacks[n].count, count); /* S-stack */
   return n;
 }
 
-static uint32_t find_or_enter(table_t *table, const uintptr_t *frames, unsigned count) {
+static uint32_t find_or_enter(kind_t kind, const uintptr_t *frames, unsigned count) {
+  table_t *table = find_table();
   uint64_t key = key_of(frames, count);
-  bool is_full = callstack_count() == CALLSTACKS;
+  bool is_full = end_of(table, kind) == most[kind];
   for (size_t i = 0; i < BUCKETS_MOST; i++) {
     atomic64_t *bucket = &table->buckets[((key >> 32) + i) % BUCKETS];
     uint64_t found = atomic64_load_relaxed(bucket);
@@ -78,7 +94,7 @@ static uint32_t find_or_enter(table_t *table, const uintptr_t *frames, unsigned 
       return n;
     if (found == 0 && is_full) return CALLSTACK_UNKNOWN;
     if (found != 0 || !atomic64_cas_relaxed(bucket, &found, key)) continue;
-    n = write_frames(table, frames, count);
+    n = write_frames(table, kind, frames, count);
     atomic64_store_relaxed(bucket, key | n);
     return n;
   }
@@ -87,23 +103,26 @@ static uint32_t find_or_enter(table_t *table, const uintptr_t *frames, unsigned 
 
 uint32_t callstack_intern(const uintptr_t *frames, unsigned count) {
   ASSERT(count <= CALLSTACK_FRAMES && find_table() != NULL);
-  uint32_t n = count != 0 ? find_or_enter(find_table(), frames, count) : CALLSTACK_UNKNOWN;
+  uint32_t n = count != 0 ? find_or_enter(STACK, frames, count) : CALLSTACK_UNKNOWN;
   if (n == CALLSTACK_UNKNOWN) atomic64_add_relaxed(&unknown, 1);
   return n;
 }
 
+uint32_t callstack_pair(uint32_t allocated, uint32_t freed) {
+  uintptr_t pair[] = {allocated, freed}; /* no code lies there, so it is no stack's */
+  uint32_t n = find_or_enter(PAIR, pair, ARRAY_LENGTH(pair));
+  return n != CALLSTACK_UNKNOWN ? n : allocated;
+}
+
 callstack_t *callstack_at(uint32_t number, const uintptr_t **frames) {
   table_t *table = find_table();
-  if (table == NULL || number >= CALLSTACKS) return NULL;
+  if (table == NULL || number >= CALLSTACKS_AND_PAIRS) return NULL;
   callstack_t *s = &table->stacks[number];
-  *frames = table->frames[number];
+  *frames = frames_of(table, number);
   /* S-stack */
   return number == CALLSTACK_UNKNOWN || atomic32_load_acquire(&s->count) != 0 ? s : NULL;
 }
 
-uint32_t callstack_count(void) {
-  table_t *table = find_table();
-  return table == NULL ? 0 : (uint32_t)min_size(atomic32_load_relaxed(&table->count), CALLSTACKS);
-}
-
+uint32_t callstack_count(void) { return find_table() == NULL ? 0 : end_of(find_table(), STACK); }
+uint32_t callstack_pairs_end(void) { return find_table() == NULL ? 0 : end_of(find_table(), PAIR); }
 uint64_t callstack_unknown(void) { return atomic64_load_relaxed(&unknown); }

@@ -10,10 +10,10 @@
 #include "../base/atomic.h"
 
 enum {
-  CALLSTACK_FRAMES = 64,           /* of a stack, the innermost ones */
-  CALLSTACKS = 1 << 14,            /* numbers are below this */
-  CALLSTACK_UNKNOWN = 0,           /* there were no frames, or no room for them */
-  CALLSTACK_LAST = CALLSTACKS - 1, /* the last number: a mask; no code lies there or below */
+  CALLSTACK_FRAMES = 64,                 /* of a stack, the innermost ones */
+  CALLSTACKS = 1 << 14,                  /* numbers of stacks are below this */
+  CALLSTACKS_AND_PAIRS = 2 * CALLSTACKS, /* numbers of pairs of them are, from there on */
+  CALLSTACK_UNKNOWN = 0,                 /* there were no frames, or no room for them */
 };
 
 /* relaxed: sums of weights (poisson.h) */
@@ -23,17 +23,12 @@ typedef struct {
 
 typedef struct {
   atomic32_t count; /* frames; 0: not whole yet. const, as these are, once they are whole */
-  callstack_sum_t allocated, live, peak;
-  atomic64_t lifetime; /* of a pair: ms, of all blocks together */
-} aligned_to(64) callstack_t;
+  callstack_sum_t allocated, live, peak; /* of a stack */
+  callstack_sum_t freed;                 /* of a pair; of a stack: what found no pair */
+  atomic64_t lifetime;                   /* of these: ms, of all blocks together */
+} callstack_t;
 static inline uint32_t callstack_length(const callstack_t *s) {
   return atomic32_load_relaxed(&s->count); /* relaxed: callstack_at has looked */
-}
-
-/* A pair of stacks is entered as a stack of two frames, which are their numbers: where blocks were
- * allocated, and where freed. */
-static inline bool callstack_is_pair(const callstack_t *s, const uintptr_t *frames) {
-  return callstack_length(s) == 2 && (frames[0] | frames[1]) <= CALLSTACK_LAST;
 }
 
 /* The table is there afterwards. False: no memory. */
@@ -41,7 +36,11 @@ hidden bool callstack_start(void);
 hidden bool callstack_is_started(void);
 /* The number of a stack of up to CALLSTACK_FRAMES; the table is there. */
 hidden uint32_t callstack_intern(const uintptr_t *frames, unsigned count);
+/* The number of a pair: where blocks were allocated, and where freed. Its frames are these two
+ * numbers. If there is no room: `allocated`. */
+hidden uint32_t callstack_pair(uint32_t allocated, uint32_t freed);
 /* NULL: there is none of that number, or not yet. */
 hidden callstack_t *callstack_at(uint32_t number, const uintptr_t **frames);
-hidden uint32_t callstack_count(void);   /* numbers given out: below this */
-hidden uint64_t callstack_unknown(void); /* how often CALLSTACK_UNKNOWN was */
+hidden uint32_t callstack_count(void);     /* numbers given out: below this */
+hidden uint32_t callstack_pairs_end(void); /* likewise of pairs, from CALLSTACKS on */
+hidden uint64_t callstack_unknown(void);   /* how often CALLSTACK_UNKNOWN was */

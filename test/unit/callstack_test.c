@@ -87,12 +87,31 @@ TEST(callstack, threads_that_enter_the_same_stacks_find_them_whole, "S-stack") {
     }
 }
 
-TEST(callstack, two_small_numbers_are_a_pair_and_addresses_are_none, "") {
-  uintptr_t pair[] = {1, CALLSTACKS - 1}, code[] = {1, 0x401000};
+TEST(callstack, a_pair_is_two_numbers_and_is_no_stack, "S-stack") {
+  uintptr_t code[] = {3, 7};
   const uintptr_t *frames;
+  CHECK_EQ(callstack_pairs_end(), 0u);
   CHECK(callstack_start());
-  const callstack_t *s = callstack_at(callstack_intern(pair, 2), &frames);
-  CHECK(callstack_is_pair(s, frames));
-  s = callstack_at(callstack_intern(code, 2), &frames);
-  CHECK(!callstack_is_pair(s, frames));
+  CHECK_EQ(callstack_pairs_end(), (uint32_t)CALLSTACKS);
+  uint32_t pair = callstack_pair(3, CALLSTACKS - 1);
+  CHECK(callstack_at(pair, &frames) != NULL && frames[0] == 3 && frames[1] == CALLSTACKS - 1);
+  CHECK_EQ(callstack_pair(3, CALLSTACKS - 1), pair);
+  CHECK(callstack_pair(CALLSTACKS - 1, 3) != pair && callstack_intern(code, 1) < CALLSTACKS);
+  CHECK(callstack_at(callstack_pairs_end(), &frames) == NULL);
+}
+
+TEST(callstack, pairs_take_no_room_from_stacks_and_what_has_none_is_the_stacks, "") {
+  uint32_t full = 0;
+  CHECK(callstack_start());
+  for (uint32_t i = 0; i < 2 * CALLSTACKS; i++) {
+    uint32_t n = callstack_pair(i % CALLSTACKS, i / CALLSTACKS);
+    CHECK(n == i % CALLSTACKS || (n >= CALLSTACKS && n < callstack_pairs_end()));
+    full += n < CALLSTACKS;
+  }
+  CHECK(full >= CALLSTACKS && full < CALLSTACKS + CALLSTACKS / 10);
+  CHECK_EQ(callstack_unknown(), (uint64_t)0);
+  for (uintptr_t i = 1; i < CALLSTACKS; i++) {
+    uintptr_t frames[] = {0x400000 + i, 0x500000 + i};
+    CHECK(callstack_intern(frames, 2) != CALLSTACK_UNKNOWN);
+  }
 }

@@ -22,11 +22,25 @@ static void sum_up(sum_t *allocated, sum_t *live, sum_t *peak) {
   *allocated = *live = *peak = (sum_t){0, 0};
   for (uint32_t n = 0; n < callstack_count(); n++) {
     const callstack_t *s = callstack_at(n, &frames);
-    if (s == NULL || callstack_is_pair(s, frames)) continue;
+    if (s == NULL) continue;
     add_to(allocated, &s->allocated);
     add_to(live, &s->live);
     add_to(peak, &s->peak);
   }
+}
+
+/* Of all pairs, and of what found none. */
+static sum_t sum_of_freed(uint64_t *lifetime) {
+  const uintptr_t *frames;
+  sum_t freed = {0, 0};
+  *lifetime = 0;
+  for (uint32_t n = 0; n < callstack_pairs_end(); n++) {
+    const callstack_t *s = callstack_at(n, &frames);
+    if (s == NULL) continue;
+    add_to(&freed, &s->freed);
+    *lifetime += atomic64_load_relaxed(&s->lifetime);
+  }
+  return freed;
 }
 
 static double live_blocks(void) {
@@ -128,8 +142,7 @@ TEST(sample, a_block_has_the_call_stack_of_its_malloc_and_its_pair_that_of_its_f
   CHECK(callstack_length(callstack_at(number, &frames)) == 2 && frames[1] == 0x402000);
   os_fake.frames = died, os_fake.frame_count = 1;
   fast_free(p);
-  callstack_t *pair = callstack_at(callstack_count() - 1, &frames);
-  CHECK(callstack_is_pair(pair, frames) && frames[0] == number);
+  CHECK(callstack_at(callstack_pairs_end() - 1, &frames) != NULL && frames[0] == number);
   CHECK(callstack_length(callstack_at((uint32_t)frames[1], &frames)) == 1);
   CHECK_EQ(frames[0], (uintptr_t)0x403000);
 }
@@ -228,21 +241,33 @@ TEST(sample, the_peak_is_kept_to_a_part_in_32, "") {
 static void free_it(void *p) { fast_free(p); }
 
 TEST(sample, a_free_by_another_thread_ends_the_sample_and_leaves_its_lifetime, "") {
-  const uintptr_t *frames;
-  uint64_t lifetime = 0, freed = 0;
+  uint64_t lifetime;
   CHECK(sample_start(EACH));
   void *p = fast_malloc(50);
   os_fake.now_ms += 40;
   in_thread(free_it, p, true);
   CHECK(live_blocks() == 0);
-  for (uint32_t n = 0; n < callstack_count(); n++) {
-    const callstack_t *s = callstack_at(n, &frames);
-    if (s == NULL || !callstack_is_pair(s, frames)) continue;
-    lifetime += atomic64_load_relaxed(&s->lifetime);
-    freed += atomic64_load_relaxed(&s->allocated.blocks);
-  }
-  CHECK_EQ(freed, (uint64_t)POISSON_ONE);
+  CHECK_EQ(sum_of_freed(&lifetime).blocks, (uint64_t)POISSON_ONE);
   CHECK_EQ(lifetime, (uint64_t)40);
+  check_nothing_lost();
+}
+
+TEST(sample, all_that_is_freed_is_counted_from_however_many_stacks_it_is, "") {
+  enum { MANY = CALLSTACKS + 3000 };
+  uint64_t lifetime;
+  uintptr_t frames[1];
+  CHECK(sample_start(EACH));
+  os_fake.frames = frames, os_fake.frame_count = 1;
+  for (uintptr_t i = 0; i < MANY; i++) {
+    frames[0] = 0x400000 + i % 100;
+    void *p = fast_malloc(100);
+    frames[0] = 0x400000 + i / 100;
+    os_fake.now_ms += 2;
+    fast_free(p);
+  }
+  CHECK_EQ(sum_of_freed(&lifetime).blocks, (uint64_t)MANY * POISSON_ONE);
+  CHECK_EQ(lifetime, (uint64_t)MANY * 2);
+  CHECK_EQ(callstack_unknown(), (uint64_t)0);
   check_nothing_lost();
 }
 
