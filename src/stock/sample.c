@@ -197,8 +197,10 @@ void sample_note_large(heap_t *h, void *p) {
 static void note_lifetime(uint32_t stack, uint64_t blocks, uint64_t bytes, uint32_t ms) {
   const uintptr_t *unused;
   callstack_t *s = callstack_at(callstack_pair(stack, stack_here()), &unused);
+  uint64_t part = blocks % POISSON_ONE * ms; /* no product has more than 64 bits */
+  uint32_t before = atomic32_add_relaxed(&s->lifetime_part, (uint32_t)part) % POISSON_ONE;
   add_weight(&s->freed, blocks, bytes);
-  atomic64_add_relaxed(&s->lifetime, blocks / POISSON_ONE * ms);
+  atomic64_add_relaxed(&s->lifetime, blocks / POISSON_ONE * ms + (before + part) / POISSON_ONE);
 }
 
 cold void sample_end(void *p) {

@@ -22,7 +22,8 @@ typedef struct {
 } callstack_sum_t;
 
 typedef struct {
-  atomic32_t count; /* frames; 0: not whole yet. const, as these are, once they are whole */
+  atomic32_t count;         /* frames; 0: not whole yet. const, as these are, once they are whole */
+  atomic32_t lifetime_part; /* what `lifetime` lacks: of a block, times POISSON_ONE; modulo 2^32 */
   callstack_sum_t allocated, live, peak; /* of a stack */
   callstack_sum_t freed;                 /* of a pair; of a stack: what found no pair */
   atomic64_t lifetime;                   /* of these: ms, of all blocks together */
@@ -43,4 +44,4 @@ hidden uint32_t callstack_pair(uint32_t allocated, uint32_t freed);
 hidden callstack_t *callstack_at(uint32_t number, const uintptr_t **frames);
 hidden uint32_t callstack_count(void);     /* numbers given out: below this */
 hidden uint32_t callstack_pairs_end(void); /* likewise of pairs, from CALLSTACKS on */
-hidden uint64_t callstack_unknown(void);   /* how often CALLSTACK_UNKNOWN was */
+hidden uint64_t callstack_unknown(void);   /* how often CALLSTACK_UNKNOWN was: calls */

@@ -252,6 +252,22 @@ TEST(sample, a_free_by_another_thread_ends_the_sample_and_leaves_its_lifetime, "
   check_nothing_lost();
 }
 
+TEST(sample, a_lifetime_counts_with_the_fraction_of_the_weight_however_short_it_is, "") {
+  enum { BLOCKS = 3000, SIZE = 4096 };
+  void *p[BLOCKS];
+  CHECK(sample_start(SIZE)); /* a weight of 1.58 */
+  for (uint32_t ms = 1; ms < 100000; ms *= 10) {
+    uint64_t lifetime, before;
+    sum_t first = sum_of_freed(&before);
+    for (int i = 0; i < BLOCKS; i++) p[i] = fast_malloc(SIZE);
+    os_fake.now_ms += ms;
+    for (int i = 0; i < BLOCKS; i++) fast_free(p[i]);
+    double freed = (double)(sum_of_freed(&lifetime).blocks - first.blocks) / POISSON_ONE;
+    double mean = (double)(lifetime - before) / freed;
+    CHECK(mean > 0.999 * ms && mean < 1.001 * ms);
+  }
+}
+
 TEST(sample, all_that_is_freed_is_counted_from_however_many_stacks_it_is, "") {
   enum { MANY = CALLSTACKS + 3000 };
   uint64_t lifetime;
