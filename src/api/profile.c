@@ -90,12 +90,16 @@ static void write_lifetimes(pprof_t *p) {
 typedef struct {
   pprof_t *out;
   uint64_t thread, heap, age; /* numbers of these strings */
+  uint64_t rounding;          /* of the last block: a fraction of 2^64 */
 } labels_t;
 
+/* A weight is rounded up as often as its fraction says. Multiples of the golden ratio lie evenly,
+ * also every second or third of them, so sums over any stack, thread or heap are right. */
 static void write_block(const sampled_t *block, void *context) {
-  const labels_t *l = context;
+  labels_t *l = context;
   const uintptr_t *frames;
-  uint64_t blocks = rounded(sampled_blocks(block));
+  uint64_t up = (l->rounding += 0x9E3779B97F4A7C15u) / (UINT64_MAX / POISSON_ONE + 1);
+  uint64_t blocks = (sampled_blocks(block) + up) / POISSON_ONE;
   const callstack_t *s = callstack_at(sampled_stack(block), &frames);
   if (blocks == 0 || s == NULL) return;
   uint64_t values[] = {blocks, sampled_bytes(block)};
@@ -112,7 +116,7 @@ static void write_blocks(pprof_t *p) {
   pprof_value_type(p, "inuse_objects", "count");
   pprof_value_type(p, "inuse_space", "bytes");
   labels_t labels = {p, pprof_string(p, "thread"), pprof_string(p, "heap"),
-                     pprof_string(p, "age_ms")};
+                     pprof_string(p, "age_ms"), 0};
   heap_visit_sampled(write_block, &labels);
 }
 

@@ -7,7 +7,8 @@
  *   profile_probe fork            a child allocates 100 MiB and ends; the parent does nothing
  *   profile_probe early           allocates before main and in a handler, and keeps both
  *   profile_probe probes          allocates, frees and trims, of each kind once
- *   profile_probe kinds FILE      writes FILE.0, FILE.1 ... by fh_profile_write */
+ *   profile_probe kinds FILE      writes FILE.0, FILE.1 ... by fh_profile_write
+ *   profile_probe weights FILE    likewise, of what lives: two sites' blocks in turn */
 #include <fcntl.h>
 #include <malloc.h>
 #include <pthread.h>
@@ -104,8 +105,25 @@ __attribute__((noinline)) static void drop(void *p) {
   __asm__ volatile("");
 }
 
-static void write_kinds(const char *name) {
+static void write_each(const char *name) {
   char path[4096];
+  for (fh_profile_t kind = FH_PROFILE_HEAP; kind <= FH_PROFILE_LIFETIMES; kind++) {
+    snprintf(path, sizeof path, "%s.%d", name, (int)kind);
+    int file = open(path, O_WRONLY | O_CREAT | O_TRUNC, 0600);
+    if (file < 0 || !fh_profile_write(file, kind)) abort();
+    close(file);
+  }
+}
+
+/* Weights that are no whole numbers, in turn. */
+__attribute__((noinline)) static void write_weights(const char *name) {
+  if (fh_profile_start == NULL || !fh_profile_start(7300)) abort();
+  for (int i = 0; i < 20000; i++)
+    if (site_8000() == NULL || site_3000() == NULL) abort();
+  write_each(name);
+}
+
+__attribute__((noinline)) static void write_kinds(const char *name) {
   if (fh_profile_start == NULL || !fh_profile_start(1)) abort();
   fh_heap_t *heap = fh_heap_new();
   for (int i = 0; i < 10; i++)
@@ -115,12 +133,7 @@ static void write_kinds(const char *name) {
     usleep(20000);
     drop(p);
   }
-  for (fh_profile_t kind = FH_PROFILE_HEAP; kind <= FH_PROFILE_LIFETIMES; kind++) {
-    snprintf(path, sizeof path, "%s.%d", name, (int)kind);
-    int file = open(path, O_WRONLY | O_CREAT | O_TRUNC, 0600);
-    if (file < 0 || !fh_profile_write(file, kind)) abort();
-    close(file);
-  }
+  write_each(name);
 }
 
 static void one_of_each(void) {
@@ -150,6 +163,7 @@ int main(int argc, char **argv) {
   if (strcmp(what, "known") == 0) known((unsigned)atoi(with));
   else if (strcmp(what, "grow") == 0) grow((size_t)atoi(with));
   else if (strcmp(what, "kinds") == 0) write_kinds(with);
+  else if (strcmp(what, "weights") == 0) write_weights(with);
   else if (strcmp(what, "early") == 0) allocate_early();
   else if (strcmp(what, "probes") == 0) one_of_each();
   else if (strcmp(what, "signal") == 0) grow(100), raise(atoi(with));

@@ -215,6 +215,14 @@ class Profiles(unittest.TestCase):
             self.assertEqual(row[1][0], 10)
             self.assertGreaterEqual(row[1][2], 10 * 15)
 
+    def test_blocks_one_by_one_come_to_what_the_sums_by_stack_do(self):
+        self.run_probe("weights", self.path("weights"))
+        heap, blocks = (self.sums(self.read(self.path("weights.%d" % n)), "inuse_objects")
+                        for n in (0, 1))
+        for site in ("site_8000", "site_3000"):
+            self.assertGreater(heap[site], 18000)
+            self.assertLess(abs(blocks[site] - heap[site]), 0.002 * heap[site] + 5, site)
+
     def innermost(self, name, value):
         """Of an example of docs/insight.md: what each function allocated, itself."""
         path, program = self.path(name), support.program("example_" + name)
