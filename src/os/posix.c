@@ -119,7 +119,14 @@ size_t os_read(int file, char *text, size_t size) {
   while (got == -EINTR);
   return got > 0 ? (size_t)got : 0;
 }
+static bool may_write(int file, size_t length) {
+  struct stat_of_kernel about;
+  if (OS_CALL(fstat, file, &about) < 0 || !S_ISREG(about.st_mode)) return true;
+  long at = OS_CALL(lseek, file, 0, SEEK_CUR);
+  return at < 0 || call_is_within_limit((uint64_t)at + length);
+}
 bool os_write(int file, const char *text, size_t length) {
+  if (!may_write(file, length)) return false;
   while (length > 0) { /* Bound: the text's bytes, and signals that come meanwhile */
     long wrote = OS_CALL(write, file, text, length);
     if (wrote == -EINTR) continue;

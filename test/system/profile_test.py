@@ -7,6 +7,7 @@ import glob
 import math
 import os
 import re
+import resource
 import signal
 import subprocess
 import sys
@@ -222,6 +223,17 @@ class Profiles(unittest.TestCase):
         for site in ("site_8000", "site_3000"):
             self.assertGreater(heap[site], 18000)
             self.assertLess(abs(blocks[site] - heap[site]), 0.002 * heap[site] + 5, site)
+
+    def test_a_limit_on_the_size_of_files_is_one_line_and_no_failure(self):
+        def limit():
+            resource.setrlimit(resource.RLIMIT_FSIZE, (100, 100))
+        path = self.path("limited")
+        result = support.run([PROBE, "grow", "200"], support.preloaded(
+            options="profile:%s,profile_interval:1K,profile_growth:50M" % path), preexec_fn=limit)
+        self.assertEqual(result.returncode, 0, result.stderr)
+        self.assertEqual(result.stderr,
+                         "freehold: profile '%s': the file cannot be written\n" % path)
+        self.assertEqual(glob.glob(path + "*"), [])
 
     def innermost(self, name, value):
         """Of an example of docs/insight.md: what each function allocated, itself."""

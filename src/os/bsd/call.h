@@ -7,6 +7,7 @@
 
 #if defined(__FreeBSD__) || defined(__APPLE__)
 #include <errno.h>
+#include <sys/resource.h>
 #include <time.h>
 
 #define OS_CALL(name, ...)                                                                         \
@@ -30,6 +31,11 @@ static inline bool call_succeeded(atomic64_t *count, long result) {
   if (COUNTED) atomic64_add_relaxed(count, 1);
   if (result < 0) atomic64_add_relaxed(&os_counts.failures, 1);
   return result >= 0;
+}
+/* A limit on the size of files would end the program by a signal. */
+static inline bool call_is_within_limit(uint64_t end) {
+  struct rlimit most;
+  return getrlimit(RLIMIT_FSIZE, &most) != 0 || end <= (uint64_t)most.rlim_cur;
 }
 hidden int call_open(const char *path, int flags); /* -1: it cannot be opened */
 #endif

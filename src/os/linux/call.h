@@ -8,6 +8,7 @@
 #include "../os.h"
 
 #if defined(__linux__)
+#include <sys/resource.h>
 #include <sys/syscall.h>
 #include <time.h>
 
@@ -154,6 +155,11 @@ static inline bool call_succeeded(atomic64_t *count, long result) {
   if (result >= 0 || result < -4095) return true;
   atomic64_add_relaxed(&os_counts.failures, 1);
   return false;
+}
+/* A limit on the size of files would end the program by a signal. */
+static inline bool call_is_within_limit(uint64_t end) {
+  uint64_t most[2]; /* now, and that it may be raised to */
+  return OS_CALL(prlimit64, 0, RLIMIT_FSIZE, NULL, most) < 0 || end <= most[0];
 }
 hidden int call_open(const char *path, int flags); /* -1: it cannot be opened */
 #endif

@@ -5,7 +5,6 @@
 #include <fcntl.h>
 #include <sys/auxv.h>
 #include <sys/mman.h>
-#include <sys/resource.h>
 #include <sys/stat.h>
 #include <time.h>
 
@@ -47,15 +46,9 @@ int os_create_shared(const char *path) {
   return -1;
 }
 
-/* A limit on the size of files would end the program by a signal. */
-static bool is_within_limit(uint64_t end) {
-  struct rlimit64 most;
-  return OS_CALL(prlimit64, 0, RLIMIT_FSIZE, NULL, &most, 0, 0) < 0 || end <= most.rlim_cur;
-}
-
 void *os_map_file(int file, uint64_t offset, size_t size) {
   long result;
-  if (!is_within_limit(offset + size)) return NULL;
+  if (!call_is_within_limit(offset + size)) return NULL;
   do result = CALL_FALLOCATE(file, offset, size); /* Bound: signals that come meanwhile */
   while (result == -EINTR);
   if (result < 0) return NULL;
