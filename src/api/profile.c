@@ -138,7 +138,7 @@ bool api_profile_write(int file, fh_profile_t kind) {
   if (p == NULL) return false;
   writers[kind](p);
   fmt_start(&f, comment, sizeof comment, NULL, NULL);
-  fmt_print(&f, "freehold %s; call stacks that are not known: %lu", fh_version_string(),
+  fmt_print(&f, "freehold %s; sampled calls whose stack is not known: %lu", fh_version_string(),
             callstack_unknown());
   return pprof_end(p, atomic64_load_relaxed(&sample_interval), fmt_end(&f));
 }

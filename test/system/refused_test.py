@@ -169,7 +169,7 @@ class Profile(Refused, unittest.TestCase):
         with open(cls.path, "rb") as file:
             text = file.read()
         os.remove(cls.path)
-        return b"call stacks that are not known" in text          # the last string
+        return b"sampled calls whose stack is not known" in text          # the last string
 
     def judge(self, result):
         profile, said = self.take_profile(), self.MISTAKE.search(result.stderr)
