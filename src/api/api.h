@@ -61,6 +61,8 @@ hidden void api_error(int error);
 
 /* NULL with ENOMEM, after the error callback; NULL with EINVAL. */
 hidden void *api_no_memory(void);
+/* Likewise, or an end with these. A product beyond SIZE_MAX is that. */
+hidden void *api_no_memory_for(size_t size, const char *call);
 hidden void *api_invalid(void);
 /* The callback for work that was put off, likewise. */
 hidden void api_deferred(bool force);

@@ -101,11 +101,16 @@ void api_error(int error) {
 }
 
 cold void *api_no_memory(void) {
-  if (option_get(OPTION_abort_on_oom)) /* closed.c dies with the size, where there is one */
-    fatal("out of memory: no address space has so much", NULL, NULL);
+  if (option_get(OPTION_abort_on_oom)) fatal("out of memory", NULL, NULL);
   api_error(ENOMEM);
   errno = ENOMEM;
   return NULL;
+}
+
+cold void *api_no_memory_for(size_t size, const char *call) {
+  if (option_get(OPTION_abort_on_oom))
+    fatal("out of memory; bytes asked for", (const void *)size, call);
+  return api_no_memory();
 }
 
 cold void *api_invalid(void) {

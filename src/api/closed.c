@@ -77,11 +77,7 @@ static void fill_freed(void *p, const char *call) {
   if (fills(FILL_FREE)) memset(p, FILLED_FREED, usable_of(p, call));
 }
 
-static void *refuse(const request_t *r) {
-  if (option_get(OPTION_abort_on_oom))
-    fatal("out of memory; bytes asked for", (const void *)r->size, r->call);
-  return api_no_memory();
-}
+static void *refuse(const request_t *r) { return api_no_memory_for(r->size, r->call); }
 
 /* A bin was filled if more was put into bins. Nobody knows that of a lane. */
 static void *allocate_timed(const request_t *r) {

@@ -52,7 +52,8 @@ FH_API void *fh_heap_malloc(fh_heap_t *heap, size_t size) {
 }
 FH_API void *fh_heap_calloc(fh_heap_t *heap, size_t count, size_t size) {
   size_t bytes;
-  if (__builtin_mul_overflow(count, size, &bytes)) return api_no_memory();
+  if (__builtin_mul_overflow(count, size, &bytes))
+    return api_no_memory_for(SIZE_MAX, "fh_heap_calloc");
   void *block = allocate_in(heap, 1, bytes, true);
   return SECURE ? block : heap_clear(block, bytes); /* where it is zero */
 }

@@ -20,9 +20,10 @@ FH_API void free(void *p) {
 FH_API void *realloc(void *p, size_t size) { return api_realloc(p, size, "realloc"); }
 
 static cold void *calloc_slow(size_t bytes) { return heap_clear(api_calloc_slow(bytes), bytes); }
+static cold void *calloc_beyond(void) { return api_no_memory_for(SIZE_MAX, "calloc"); }
 FH_API void *calloc(size_t count, size_t size) {
   size_t bytes;
-  if (__builtin_mul_overflow(count, size, &bytes)) return api_no_memory();
+  if (__builtin_mul_overflow(count, size, &bytes)) return calloc_beyond();
   if (SECURE) return secure_malloc(bytes, ORIGIN_MALLOC, api_calloc_slow); /* its blocks are zero */
   void *block = fast_malloc_or_null(bytes);
   if (unlikely(block == NULL)) return calloc_slow(bytes);
@@ -31,7 +32,8 @@ FH_API void *calloc(size_t count, size_t size) {
 
 FH_API void *reallocarray(void *p, size_t count, size_t size) {
   size_t bytes;
-  if (__builtin_mul_overflow(count, size, &bytes)) return api_no_memory();
+  if (__builtin_mul_overflow(count, size, &bytes))
+    return api_no_memory_for(SIZE_MAX, "reallocarray");
   return api_realloc(p, bytes, "reallocarray");
 }
 

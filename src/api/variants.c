@@ -24,16 +24,16 @@ static void *cleared(void *p, size_t bytes, size_t *actual, const char *call) {
 
 FH_API void *fh_calloc_at_least(size_t count, size_t size, size_t *actual) {
   size_t bytes = 0;
-  bool fits = !__builtin_mul_overflow(count, size, &bytes);
-  void *p = fits ? api_malloc_or(bytes, ORIGIN_MALLOC, api_calloc_slow) : api_no_memory();
+  if (__builtin_mul_overflow(count, size, &bytes)) bytes = SIZE_MAX; /* nobody has so much */
+  void *p = api_malloc_or(bytes, ORIGIN_MALLOC, api_calloc_slow);
   return cleared(p, bytes, actual, "fh_calloc_at_least");
 }
 
 FH_API void *fh_calloc_aligned_at_least(size_t alignment, size_t count, size_t size,
                                         size_t *actual) {
   size_t bytes = 0;
-  bool fits = !__builtin_mul_overflow(count, size, &bytes);
-  void *p = fits ? fh_aligned_alloc(alignment, bytes) : api_no_memory();
+  if (__builtin_mul_overflow(count, size, &bytes)) bytes = SIZE_MAX;
+  void *p = fh_aligned_alloc(alignment, bytes);
   return cleared(p, bytes, actual, "fh_calloc_aligned_at_least");
 }
 FH_API void *fh_calloc_aligned(size_t alignment, size_t count, size_t size) {
@@ -143,13 +143,18 @@ FH_API char *fh_heap_strndup(fh_heap_t *heap, const char *text, size_t most) {
 
 /* ---- batches --------------------------------------------------------------------------------- */
 
+static cold void *malloc_batch_slow(size_t size) {
+  if (likely(!api_is_closed())) return api_malloc_slow(size);
+  return api_closed_allocate(heap_chosen(), 1, size, ORIGIN_MALLOC, false, "fh_malloc_batch");
+}
+
 /* What the bin has, then one block more by a call that fills it again. */
 FH_API size_t fh_malloc_batch(size_t size, size_t count, void **blocks) {
   size_t n = 0;
   while (n < count) { /* Bound: the caller's blocks */
     if (!SECURE) n += heap_take_many(size, count - n, blocks + n);
     if (n == count) break;
-    void *p = api_malloc_or(size, ORIGIN_MALLOC, api_malloc_slow);
+    void *p = api_malloc_or(size, ORIGIN_MALLOC, malloc_batch_slow);
     if (p == NULL) break;
     blocks[n++] = p;
   }

@@ -42,7 +42,7 @@ FH_API size_t _msize(void *p) { return api_usable_size(p, "_msize"); }
 FH_API void *_expand(void *p, size_t size) { return fh_expand(p, size) ? p : NULL; }
 FH_API void *_recalloc(void *p, size_t count, size_t size) {
   size_t bytes;
-  if (__builtin_mul_overflow(count, size, &bytes)) return api_no_memory();
+  if (__builtin_mul_overflow(count, size, &bytes)) return api_no_memory_for(SIZE_MAX, "_recalloc");
   return fh_realloc_zeroed(p, p == NULL ? 0 : fh_usable_size(p), bytes);
 }
 FH_API void *_aligned_malloc(size_t size, size_t alignment) {
@@ -75,7 +75,8 @@ FH_API void *_aligned_realloc(void *p, size_t size, size_t alignment) {
 }
 FH_API void *_aligned_recalloc(void *p, size_t count, size_t size, size_t alignment) {
   size_t bytes, before = _aligned_msize(p, alignment, 0);
-  if (__builtin_mul_overflow(count, size, &bytes)) return api_no_memory();
+  if (__builtin_mul_overflow(count, size, &bytes))
+    return api_no_memory_for(SIZE_MAX, "_aligned_recalloc");
   char *block = _aligned_realloc(p, bytes, alignment);
   if (block != NULL && bytes > before) memset(block + before, 0, bytes - before);
   return block;

@@ -1,5 +1,5 @@
 /* here.h - what the fast paths know of a thread: its heap and its marks               layer 6: heap
- * Owns:    nothing; heap_here is enter.c's.   Called by: heap, secure, start.c, cold.c,
+ * Owns:    nothing; heap_here is enter.c's.   Called by: heap, secure, start.c, cold.c, variants.c,
  *          closed.c, macos.c.   Calls: nothing.
  * Threads: the thread's own, and its signal handlers'.
  *

@@ -4,6 +4,10 @@
 
 #include <pthread.h>
 
+#include "../../include/freehold/freehold.h"
+
+#pragma weak fh_malloc_batch
+
 /* ---- fill ------------------------------------------------------------------------------------ */
 
 enum { FILLED_NEW = 0xD0, FILLED_FREED = 0x5A };
@@ -106,7 +110,11 @@ TEST(oom, an_allocation_that_fails_ends_the_program_with_its_size, "") {
                OUT "0x1000000000000000 in posix_memalign");
   EXPECT_ABORT(launder(realloc(malloc(1), launder_size(much))),
                OUT "0x1000000000000000 in realloc");
-  EXPECT_ABORT(launder(calloc(launder_size(much), 64)), "^freehold: out of memory: ");
+  EXPECT_ABORT(launder(calloc(launder_size(much), 64)), OUT "0xf+ in calloc");
+  EXPECT_ABORT(launder(reallocarray(NULL, launder_size(much), 64)), OUT "0xf+ in reallocarray");
+  if (fh_malloc_batch != NULL)
+    EXPECT_ABORT(launder((void *)fh_malloc_batch(launder_size(much), 1, &p)),
+                 OUT "0x1000000000000000 in fh_malloc_batch");
   EXPECT_SURVIVAL(free(launder(malloc(1000))));
 }
 
