@@ -466,11 +466,12 @@ FH_API size_t fh_stats_json(char *buffer, size_t size);
 /* Bytes that the calling thread has allocated, and freed, whoever allocated them. Both counts begin
  * with the thread's first call of either, which returns 0. Differences tell what a piece of work
  * used. They are exact, in bytes of blocks. So a request of 100 counts as 112, one of 20,000 as
- * whole pages, and one of none as none. Where realloc leaves a block in its place, or moves its
- * pages, what it adds or takes away counts. What freehold needs for itself does not count, nor do
- * blocks of libc's own heap. In a signal handler the interrupted call may count in part. In the
- * secure grade a block counts as freed when it may be used again. Neither locks or asks the system.
- * They take time in proportion to the blocks in the thread's lists for its next calls, mostly some
+ * whole pages, and one of none as none. A block that a profile samples has pages of its own, and
+ * counts as these. Where realloc leaves a block in its place, or moves its pages, what it adds or
+ * takes away counts. What freehold needs for itself does not count, nor do blocks of libc's own
+ * heap. In a signal handler the interrupted call may count in part. In the secure grade a block
+ * counts as freed when it may be used again. Neither locks or asks the system. They take time in
+ * proportion to the blocks in the thread's lists for its next calls, mostly some
  * hundred. At most these are 64 KiB of each size below 1 KiB, and 16 MiB of each other. A thread
  * that never asks pays for two additions in a slow call. Ours; as jemalloc's thread.allocated. */
 FH_API uint64_t fh_thread_allocated(void);
