@@ -4,6 +4,7 @@
 #include "checked.h"
 
 #include "../heap/firstclass.h"
+#include "../heap/resize.h"
 #include "../heap/visit.h"
 #include "../os/os.h"
 #include "../stock/quarantine.h"
