@@ -96,13 +96,21 @@ static uintptr_t borrow(heap_t *h, unsigned c, unsigned *count) {
   return list;
 }
 
+/* How many the bin shall have out of an owned slab. If it is the only one, it is a quarter of what
+ * the class has in use: many threads may use many classes a little. */
+static unsigned least_for(const heap_t *h, unsigned c, const slab_t *s) {
+  unsigned least = carve_count(h, c);
+  if (h->own->slab_count[c] > 1) return least;
+  return (unsigned)min_size(least, max_size(CARVE_BYTES / class_size(c), slab_used(s) / 4));
+}
+
 /* The first owned slab that fills a bin. Those that are used up stay for a while, for their blocks
  * may come back soon, and a free into an owned slab is the cheapest. */
 static uintptr_t take_from_owned(heap_t *h, unsigned c, unsigned *count) {
   /* Bound: owned slabs, at most OWNED_MOST of a class */
   for (slab_t *s = owned_first(h, c); s != NULL; s = s->next) {
     if (!slab_has(s, BIN_LEAST)) continue;
-    unsigned most = carve_count(h, c);
+    unsigned most = least_for(h, c, s);
     owned_move(h, s, true);
     owned_note_freed(h, c, s, most);
     return slab_take_list(s, most, count);

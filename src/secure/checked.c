@@ -5,6 +5,8 @@
 #include "../base/fmt.h"
 #include "../heap/resize.h"
 #include "../os/os.h"
+#include "../stock/sample.h"
+#include "secure.h"
 
 enum { LOOKS_CLOSELY = 3 }; /* at another's block that seems overwritten, before it is said to be */
 
@@ -115,4 +117,25 @@ bool checked_is_whole(const checked_t *f) {
     if (!atomic8_cas_acq_rel(f->state, &seen, seen)) return true; /* S-state: it is not as it was */
   }
   return false;
+}
+
+/* ---- sizes ----------------------------------------------------------------------------------- */
+
+/* Of a sampled block whose hook asks: it is not yet the program's, or not any more. */
+static cold bool is_with_hook(const checked_t *f) {
+  trailer_t t;
+  if (f->slab == NULL) return !trailer_says(checked_seal(f, f->block), f->block, f->usable, &t);
+  bool is_sampled = !f->is_small && sampled_blocks(&f->slab->sampled) != 0;
+  return is_sampled && (atomic8_load_relaxed(f->state) & STATE_IS) != STATE_LIVE;
+}
+
+size_t secure_size(const void *p, const char *call) {
+  if (checked_is_empty(p)) return heap_usable_size(p, call);
+  checked_t f = checked_find(p, call);
+  if (unlikely(sample_was_started()) && is_with_hook(&f)) return heap_usable_size(p, call);
+  return checked_read(&f, checked_state(&f), call).size;
+}
+
+void secure_check_size(const void *p, size_t size, const char *call) {
+  if (secure_size(p, call) != size) fatal("wrong size", p, call);
 }

@@ -1,5 +1,6 @@
 /* checked.h - a block, found by its address, and what is looked at in it           layer 7: secure
- * Owns:    nothing.   Called by: secure.c, last.c, api.   Calls: heap, slab, arena, os.
+ * Owns:    nothing.   Called by: secure, api.   Calls: heap, stock, slab, arena, support, os,
+ *          base.
  * Threads: any. Sync: S-state (states.h), S-secrets (secrets.h). */
 #pragma once
 
@@ -17,6 +18,11 @@ typedef struct {
   atomic8_t *state; /* NULL: of one without slab, whose window says what it is */
   bool is_small, has_guard;
 } checked_t;
+
+/* A block of no bytes has nothing to check: its address is all there is. */
+static always_inline bool checked_is_empty(const void *p) {
+  return unlikely(map_kind(map_find(p)) == TENANT_EMPTY);
+}
 
 /* Has a block for which the heap was asked so many bytes a page at its end that nobody can touch?
  */

@@ -18,11 +18,6 @@ enum {
   CLEARED_BLINDLY = 4 << 10, /* bytes */
 };
 
-/* A block of no bytes has nothing to check: its address is all there is. */
-static always_inline bool is_empty(const void *p) {
-  return unlikely(map_kind(map_find(p)) == TENANT_EMPTY);
-}
-
 /* ---- guards ---------------------------------------------------------------------------------- */
 
 /* From the last page of a large block to the end of its slices. What is not protected stays as it
@@ -315,32 +310,13 @@ static void end_large(const checked_t *f, origin_t origin, const char *call) {
 }
 
 void secure_free(void *p, origin_t origin, const char *call) {
-  if (is_empty(p)) return heap_free(p, call);
+  if (checked_is_empty(p)) return heap_free(p, call);
   checked_t f = checked_find(p, call);
   if (f.is_small) end_small(&f, checked_state(&f), SECURE_ANY_SIZE, origin, call);
   else end_large(&f, origin, call);
 }
 
 /* ---- sizes ----------------------------------------------------------------------------------- */
-
-/* Of a sampled block whose hook asks: it is not yet the program's, or not any more. */
-static cold bool is_with_hook(const checked_t *f) {
-  trailer_t t;
-  if (f->slab == NULL) return !trailer_says(checked_seal(f, f->block), f->block, f->usable, &t);
-  bool is_sampled = !f->is_small && sampled_blocks(&f->slab->sampled) != 0;
-  return is_sampled && (atomic8_load_relaxed(f->state) & STATE_IS) != STATE_LIVE;
-}
-
-size_t secure_size(const void *p, const char *call) {
-  if (is_empty(p)) return heap_usable_size(p, call);
-  checked_t f = checked_find(p, call);
-  if (unlikely(sample_was_started()) && is_with_hook(&f)) return heap_usable_size(p, call);
-  return checked_read(&f, checked_state(&f), call).size;
-}
-
-void secure_check_size(const void *p, size_t size, const char *call) {
-  if (secure_size(p, call) != size) fatal("wrong size", p, call);
-}
 
 /* Up to here its bytes may be moved with it. What lies behind it is what earlier ones left. */
 static size_t extent_of(const checked_t *f) {
@@ -429,13 +405,31 @@ static void *resize_by_copy(const checked_t *f, struct fh_heap *heap, trailer_t 
                             const char *call) {
   size_t room = heap_with_headroom(f->usable, with_trailer(size));
   void *p = (void *)f->block, *block = allocate_room(heap, 1, size, room, old.origin);
-  if (block == NULL && (with_trailer(size) > f->usable || !has_slack_for(f->usable, size)))
+  if (block == NULL && (size + TRAILER_SIZE > f->usable || !has_slack_for(f->usable, size)))
     return NULL;
-  if (block == NULL && !guard_unprotect(f)) return NULL;
   if (block == NULL) return resized(f, f->usable, extent_of(f), old, size);
   memcpy(block, p, min_size(size, old.size));
   secure_free(p, ORIGIN_ANY, call);
   return block;
+}
+
+/* A large one, which becomes as short as it may be. False: the system does not, or it would have
+ * more slack than a trailer can say; it is as it was, except that its resizing has begun. */
+static bool resize_to_least(const checked_t *f, size_t size, const char *call) {
+  void *p = (void *)f->block;
+  return heap_expand(p, max_size(with_trailer(size), with_trailer(SMALL_MOST)), call) &&
+         has_slack_for(heap_usable_size(p, call), size);
+}
+
+/* One that shrinks, if there is no memory for a copy. */
+static cold void *resize_without_memory(const checked_t *f, trailer_t old, size_t size,
+                                        const char *call) {
+  size_t extent = extent_of(f);
+  if (f->is_small || size > old.size || !begin_resize(f)) return NULL;
+  if (resize_to_least(f, size, call))
+    return resized_by_heap((void *)f->block, f->usable, extent, old, size);
+  cancel_resize(f);
+  return NULL;
 }
 
 /* `p` has no bytes. */
@@ -447,33 +441,30 @@ static cold void *resize_empty(struct fh_heap *heap, void *p, size_t size, const
 }
 
 void *secure_resize(struct fh_heap *heap, void *p, size_t size, const char *call) {
-  if (is_empty(p)) return resize_empty(heap, p, size, call);
+  if (checked_is_empty(p)) return resize_empty(heap, p, size, call);
   checked_t f = checked_find(p, call);
   trailer_t t = checked_read(&f, checked_state(&f), call);
   if (unlikely(t.origin != ORIGIN_MALLOC)) checked_refuse_origin(t.origin, p, call);
   if (size > PTRDIFF_MAX / 2) return NULL;
   if (f.is_small && fits(&f, size)) return resized_here(&f, checked_state(&f), t, size);
-  if (f.is_small || with_trailer(size) <= SMALL_MOST)
-    return resize_by_copy(&f, heap, t, size, call);
   void *moved = NULL;
   size_t extent = extent_of(&f);
-  bool begun = begin_resize(&f);
+  bool begun = !f.is_small && with_trailer(size) > SMALL_MOST && begin_resize(&f);
   if (begun) moved = heap_resize(p, with_trailer(size), heap, call);
   if (moved != NULL) return resized_by_heap(moved, f.usable, extent, t, size);
   if (begun) cancel_resize(&f);
-  return resize_by_copy(&f, heap, t, size, call);
+  void *copy = resize_by_copy(&f, heap, t, size, call);
+  return likely(copy != NULL) ? copy : resize_without_memory(&f, t, size, call);
 }
 
 bool secure_expand(void *p, size_t size, const char *call) {
-  if (is_empty(p)) return heap_expand(p, size, call);
+  if (checked_is_empty(p)) return heap_expand(p, size, call);
   checked_t f = checked_find(p, call);
   trailer_t t = checked_read(&f, checked_state(&f), call);
   if (size > PTRDIFF_MAX / 2 || (f.is_small && with_trailer(size) > f.usable)) return false;
   size_t extent = extent_of(&f);
   if (!f.is_small && !begin_resize(&f)) return false;
-  bool is_done =
-    f.is_small || (heap_expand(p, with_trailer(size), call) &&
-                   has_slack_for(heap_usable_size(p, call), size)); /* else as it was */
+  bool is_done = f.is_small || resize_to_least(&f, size, call); /* or made longer */
   if (is_done) resized_by_heap(p, f.usable, extent, t, size);
   else cancel_resize(&f);
   return is_done || size <= t.size; /* it stays as it is */

@@ -1,6 +1,6 @@
 /* secure.h - blocks that are checked                                                layer 7: secure
  * Owns:    nothing.   Called by: api, in that grade alone.
- *          Calls: heap, stock, slab, arena, support, os, base.
+ *          Calls: heap, stock, slab, arena, os, base.
  * Threads: any. Nobody waits: the checks of a block are its holder's, those of a neighbour look
  *          twice, and the quarantine is each thread's own.
  * Sync:    S-state (states.h).

@@ -2,7 +2,7 @@
  * calls and other C libraries
  *
  * limits_probe small | mixed | threads | first | maps | grow | filled | crowd | hoard | others |
- *              most | mapped | together | again
+ *              most | mapped | together | again | shrink
  *     Exit code 0: every call either worked or gave NULL with ENOMEM, and no block lost its
  *     contents. It does not need test.h: it is also built static, static-pie and with musl. */
 #define _GNU_SOURCE
@@ -51,6 +51,27 @@ static void put(table_t *t, size_t k, void *p, size_t n) {
   t->p[k] = (unsigned char *)p;
   t->n[k] = n;
   if (p != NULL && n > 0) t->p[k][0] = t->p[k][n / 2] = t->p[k][n - 1] = (unsigned char)k;
+}
+
+/* A block becomes smaller while there is no memory for another. */
+static void shrink(void) {
+  static const size_t from[] = {20000, 200000, 2000000, 5000000, 40000000};
+  for (size_t i = 0; i < sizeof from / sizeof *from; i++)
+    for (size_t to = from[i] - 1; to > 0; to /= 10) {
+      unsigned char *p = malloc(from[i]);
+      void **all = NULL;
+      if (p == NULL) say("too little for the test\n"), _exit(1);
+      p[0] = 7;
+      for (size_t size = 1 << 20; size >= 16; size /= 2)
+        for (void **more; (more = malloc(size)) != NULL; all = more) *more = all;
+      unsigned char *smaller = realloc(p, to);
+      if (smaller == NULL || smaller[0] != 7) say("a block did not become smaller\n"), _exit(1);
+      free(smaller);
+      for (void **next; all != NULL; all = next) {
+        next = *all;
+        free(all);
+      }
+    }
 }
 
 /* All sorts of calls of all sorts of sizes; `most` bounds a block. */
@@ -413,6 +434,7 @@ int main(int argc, char **argv) {
   else if (strcmp(mode, "others") == 0) others();
   else if (strcmp(mode, "most") == 0) most();
   else if (strcmp(mode, "again") == 0) again();
+  else if (strcmp(mode, "shrink") == 0) shrink();
   else if (strcmp(mode, "mapped") == 0) mapped();
   else if (strcmp(mode, "together") == 0 && argc > 2) together(strtoul(argv[2], NULL, 10));
   else return 64;

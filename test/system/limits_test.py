@@ -91,6 +91,15 @@ def limited_python(code, kibibytes):
                         str(kibibytes), preload, sys.executable, code], env)
 
 
+class Shrinking(unittest.TestCase):
+    def test_a_block_becomes_smaller_where_there_is_no_memory_for_a_copy(self):
+        secure = os.path.join(os.path.dirname(support.LIBRARY), "libfreehold-secure.so")
+        for library, of in ((support.LIBRARY, "-v"), (support.LIBRARY, "-d"), (secure, "-v")):
+            with self.subTest(of=of, library=os.path.basename(library)):
+                result = limited(200000, "shrink", library=library, of=of)
+                self.assertEqual(result.returncode, 0, result.stderr)
+
+
 class Steps(unittest.TestCase):
     """Limits of the process from 16 MiB to 1 GiB, a step every 16 MiB. Calls work or are refused,
     and all but a constant part of the limit can be used."""
