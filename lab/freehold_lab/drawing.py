@@ -149,13 +149,14 @@ def pixels_of(points, size):
 
 
 def places_of(points, width, height):
-    """name -> where its text stands so that it covers little of other texts, marks and intervals.
+    """name -> where its text stands so that it covers little of other texts, marks and intervals, and
+    is not cut off at the sides.
     `points` is name -> (x, y), each with `ratio`, `low` and `high`, both to be shown on
     logarithmic axes that span `width` and `height` pixels."""
     ends = [[[row["low"], row["ratio"], row["high"]] for row in rows]
             for rows in zip(*points.values())]
     across, up = (pixels_of(values, size) for values, size in zip(ends, (width, height)))
-    taken = []
+    taken = [(side, -2 * height, side + 2 * width, 2 * height) for side in (-2 * width, width)]
     for (left, x, right), (low, y, high) in zip(across, up):
         taken += [(x - MARK, -y - MARK, x + MARK, -y + MARK), (left, -y - 1, right, -y + 1),
                   (x - 1, -high, x + 1, -low)]

@@ -90,6 +90,11 @@ def at(x, y):
     return tuple({"ratio": value, "low": value * 0.99, "high": value * 1.01} for value in (x, y))
 
 
+def test_a_name_at_the_edge_of_the_picture_is_not_cut_off():
+    places = drawing.places_of({"leftmost": at(0.2, 2), "rightmost": at(3, 1)}, 900, 380)
+    assert places["leftmost"].endswith("right") and places["rightmost"].endswith("left")
+
+
 def test_names_of_neighbours_do_not_cover_each_other():
     points = {"jemalloc": at(0.41, 1.44), "rpmalloc": at(0.44, 1.40), "freehold": at(0.40, 1.38),
               "libc": at(1, 1), "last": at(0.2, 3)}
