@@ -149,8 +149,8 @@ def pixels_of(points, size):
 
 
 def places_of(points, width, height):
-    """name -> where its text stands so that it covers little of other texts, marks and intervals, and
-    is not cut off at the sides.
+    """name -> where its text stands so that it covers little of other texts, marks and intervals,
+    and is not cut off at the sides.
     `points` is name -> (x, y), each with `ratio`, `low` and `high`, both to be shown on
     logarithmic axes that span `width` and `height` pixels."""
     ends = [[[row["low"], row["ratio"], row["high"]] for row in rows]

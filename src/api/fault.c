@@ -5,6 +5,7 @@
  *          system calls; its memory comes from the system. */
 #include "api.h"
 
+#include "../secure/trailer.h"
 #include "../stock/stock.h"
 #include "../support/callstack.h"
 
@@ -73,10 +74,15 @@ static void put_distance(fmt_t *out, const char *what, uint64_t bytes, const cha
   fmt_print(out, "%s%lu byte%s %s", what, bytes, bytes == 1 ? "" : "s", where);
 }
 
+/* Without what the secure grade puts behind the program's bytes. */
+static uint64_t size_of(const guard_slot_t *s) {
+  return atomic64_load_relaxed(&s->size) - (SECURE ? TRAILER_SIZE : 0);
+}
+
 /* Where `at` lies, beside a live block. */
 static void put_where(fmt_t *out, const guard_slot_t *s, uintptr_t at) {
   uintptr_t block = (uintptr_t)atomic_ptr_load_relaxed(&s->block);
-  uintptr_t end = block + atomic64_load_relaxed(&s->size);
+  uintptr_t end = block + size_of(s);
   if (at >= end) put_distance(out, "overflow by ", at - end + 1, "behind");
   else put_distance(out, "underflow by ", block - at, "before");
 }
@@ -85,12 +91,11 @@ static void put_where(fmt_t *out, const guard_slot_t *s, uintptr_t at) {
 static void put_line(fmt_t *out, const fault_line_t *t, const char *what, const guard_slot_t *s,
                      const void *at) {
   bool is_freed = atomic32_load_relaxed(&s->state) == GUARD_FREED;
-  uint64_t size = atomic64_load_relaxed(&s->size);
   fmt_text(out, "freehold: ");
   if (what != NULL) fmt_print(out, "%s of", what);
   else if (is_freed) fmt_text(out, "use after free of");
   else put_where(out, s, (uintptr_t)at);
-  put_distance(out, " a block of ", size, "at ");
+  put_distance(out, " a block of ", size_of(s), "at ");
   fmt_print(out, "%p: %p in thread %u", atomic_ptr_load_relaxed(&s->block), at, os_thread_number());
   put_stack(out, t, "; allocated by thread ", &s->allocation);
   if (is_freed) put_stack(out, t, "; freed by thread ", &s->release);

@@ -48,6 +48,11 @@ class Guards(unittest.TestCase):
             self.check_fault(r"use after free of a block of %d bytes? at (0x[0-9a-f]+): \1 in "
                              r"thread \d+%s%s" % (size, ALLOCATED, FREED), "freed", str(size))
 
+    def test_in_the_secure_grade_a_block_has_the_size_that_was_asked_for(self):
+        secure = os.path.join(os.path.dirname(support.LIBRARY), "libfreehold-secure.so")
+        result = support.run([PROBE, "freed", "100"], support.preloaded(secure, self.OPTIONS))
+        self.assertRegex(result.stderr, r"\Afreehold: use after free of a block of 100 bytes at ")
+
     def test_the_stacks_name_the_program(self):
         result = next(self.run_probe("freed", "100"))
         allocated, freed = re.search(r"; allocated(.*); freed(.*)", result.stderr).groups()
