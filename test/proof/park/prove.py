@@ -368,8 +368,9 @@ def is_of_growth(line, functions):
     return any(word in line for word in ("call_at_growth", "call_step", "&call_from, &from"))
 
 def is_of_parents(line, functions):
-    return functions <= {"users_settle", "users_leave_behind", "users_take_parents",
-                         "pool_claim_parents", "heap_end_parents", "repair"}
+    return functions <= {"settle_in_child", "users_settle", "users_leave_behind",
+                         "users_take_parents", "pool_claim_parents", "heap_end_parents",
+                         "repair"}
 
 def is_reserved(line, functions):
     """Or refused where none are; or of a window that holds others' memory as well."""
@@ -402,7 +403,7 @@ UNSWEPT = (
     ("need two discards in a millisecond", is_too_fast),
     ("need more than two processors, and as many threads", is_of_processors),
     ("the option profile_growth, which counts at load alone", is_of_growth),
-    ("need a child of fork that has started threads of its own", is_of_parents),
+    ("run in a child of fork, or one that has started threads of its own", is_of_parents),
     ("need huge pages that were set aside, or a system without, or one that refuses a window's "
      "maps", is_reserved),
 )
