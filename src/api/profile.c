@@ -94,7 +94,7 @@ typedef struct {
 } labels_t;
 
 /* A weight is rounded up as often as its fraction says. Multiples of the golden ratio lie evenly,
- * also every second or third of them, so sums over any stack, thread or heap are right. */
+ * so sums over a stack, a thread or a heap are off by less than chance would have it. */
 static void write_block(const sampled_t *block, void *context) {
   labels_t *l = context;
   const uintptr_t *frames;

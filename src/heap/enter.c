@@ -112,7 +112,7 @@ static cold heap_t *attach(void) {
   return h;
 }
 
-/* In a child of fork, before the thread that forked does anything else. */
+/* In a child of fork, while the thread that forked is the only one. */
 static void settle_in_child(void) {
   heap_t *h = heap_of_thread();
   users_settle(h != NULL ? heap_number(h) : USERS_NO_HEAP);

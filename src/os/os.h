@@ -168,8 +168,8 @@ _Noreturn hidden void os_abort(void);
 typedef void os_leave_t(void *heap);
 hidden void os_thread_set_leave(os_leave_t *leave);
 hidden bool os_thread_watch(void *heap);
-/* Calls `child` first of all in each child that fork makes, if the C library lets it. Locks in some
- * C libraries: at load. */
+/* Calls `child` in each child that fork makes, before fork returns there; not after a bare system
+ * call. C libraries lock for it: at load. */
 hidden void os_on_fork(void (*child)(void));
 
 /* Which thread of which process this is, a number below 2^OS_THREAD_BITS; 0: not known. */

@@ -316,7 +316,7 @@ void secure_free(void *p, origin_t origin, const char *call) {
   else end_large(&f, origin, call);
 }
 
-/* ---- sizes ----------------------------------------------------------------------------------- */
+/* ---- resizing -------------------------------------------------------------------------------- */
 
 /* Up to here its bytes may be moved with it. What lies behind it is what earlier ones left. */
 static size_t extent_of(const checked_t *f) {
@@ -413,9 +413,9 @@ static void *resize_by_copy(const checked_t *f, struct fh_heap *heap, trailer_t 
   return block;
 }
 
-/* A large one, which becomes as short as it may be. False: the system does not, or it would have
- * more slack than a trailer can say; it is as it was, except that its resizing has begun. */
-static bool resize_to_least(const checked_t *f, size_t size, const char *call) {
+/* A large one, which stays large. False: the system does not, or there would be more slack than a
+ * trailer can say; it is as it was, except that its resizing has begun. */
+static bool resize_large_here(const checked_t *f, size_t size, const char *call) {
   void *p = (void *)f->block;
   return heap_expand(p, max_size(with_trailer(size), with_trailer(SMALL_MOST)), call) &&
          has_slack_for(heap_usable_size(p, call), size);
@@ -426,7 +426,7 @@ static cold void *resize_without_memory(const checked_t *f, trailer_t old, size_
                                         const char *call) {
   size_t extent = extent_of(f);
   if (f->is_small || size > old.size || !begin_resize(f)) return NULL;
-  if (resize_to_least(f, size, call))
+  if (resize_large_here(f, size, call))
     return resized_by_heap((void *)f->block, f->usable, extent, old, size);
   cancel_resize(f);
   return NULL;
@@ -464,7 +464,7 @@ bool secure_expand(void *p, size_t size, const char *call) {
   if (size > PTRDIFF_MAX / 2 || (f.is_small && with_trailer(size) > f.usable)) return false;
   size_t extent = extent_of(&f);
   if (!f.is_small && !begin_resize(&f)) return false;
-  bool is_done = f.is_small || resize_to_least(&f, size, call); /* or made longer */
+  bool is_done = f.is_small || resize_large_here(&f, size, call);
   if (is_done) resized_by_heap(p, f.usable, extent, t, size);
   else cancel_resize(&f);
   return is_done || size <= t.size; /* it stays as it is */
