@@ -69,7 +69,7 @@ static void thread_leaves(void *heap) {
   trace_leave();
   slab_choose_tally(TALLIES_OWN); /* the heap's is its next user's */
   heap_here.lone_frees = LONE_AT_END;
-  if (!users_are_settled()) users_settle(heap_number(heap));
+  if (!users_are_settled(heap_number(heap))) users_settle(heap_number(heap));
   users_keep_no_more(heap_number(heap)); /* its word stays, should the thread die here */
   signal_fence(); /* a handler that forks finds the heap, or nobody in its child does */
   atomic_ptr_store_relaxed(&heap_here.heap, NULL);
@@ -194,7 +194,7 @@ void heap_do_due(heap_t *h) {
   h->calls = h->wait - 1;
   trace_drop_stale();
   heap_t *own = heap_of_thread();
-  if (unlikely(!users_are_settled()) && own != NULL) users_settle(heap_number(own));
+  if (own != NULL && unlikely(!users_are_settled(heap_number(own)))) users_settle(heap_number(own));
   if (unlikely(h->trims_seen != (uint16_t)atomic32_load_relaxed(&heap_trims))) heap_answer_trim(h);
   if (unlikely(h->reserve != RESERVE_DENIED) && !budget_is_spent(2 * SLICE_SIZE))
     h->reserve = RESERVE_DENIED;

@@ -102,7 +102,10 @@ static users_stage_t find_stage(void) {
   const users_t *u = find_words();
   return u == NULL ? USERS_ALONE : (users_stage_t)atomic32_load_relaxed(&u->stage);
 }
-bool users_are_settled(void) { return find_stage() != USERS_NEW; }
+bool users_are_settled(size_t number) {
+  const users_t *u = find_words();
+  return u == NULL || (find_stage() != USERS_NEW && atomic64_load_relaxed(&u->words[number]) != 0);
+}
 
 void users_settle(size_t number) {
   users_t *u = find_words();
@@ -112,14 +115,14 @@ void users_settle(size_t number) {
   if (u == NULL || (word != 0 && me >> OS_THREAD_BITS / 2 != os_thread_number())) return;
   if (word == 0 && has_heap) users_note(number, me);
   if (has_heap) users_keep(number);
-  atomic32_store_relaxed(&u->stage, USERS_SETTLED);
+  if (find_stage() == USERS_NEW) atomic32_store_relaxed(&u->stage, USERS_SETTLED);
 }
 
 bool users_have_strays(void) { return find_stage() == USERS_SETTLED && users_count() > 1; }
 
 /* `word` is its, and was read before. */
 static bool is_parents(size_t number, uint64_t word) {
-  return word == 0 && users_are_settled() && atomic16_load_relaxed(&had[number]) != 0;
+  return word == 0 && find_stage() != USERS_NEW && atomic16_load_relaxed(&had[number]) != 0;
 }
 
 static bool take_over_word(users_t *u, size_t number, uint64_t word, uint64_t caller) {

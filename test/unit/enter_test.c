@@ -353,6 +353,25 @@ TEST(enter, a_childs_child_ends_what_threads_of_both_have_left, "P1") {
   EXPECT_SURVIVAL(fork_again());
 }
 
+static void look_for_the_first_heap(void) {
+  for (int i = 0; i < 40; i++) my_heap();
+  CHECK(is_used_again());
+}
+static void fork_as_another_thread(void *context) {
+  allocate(context);
+  EXPECT_SURVIVAL(look_for_the_first_heap());
+}
+
+TEST(enter, the_first_heap_has_a_thread_too_once_another_came_and_it_made_a_few_slow_calls, "P1") {
+  left_behind = my_heap();
+  in_thread(allocate, NULL, false);
+  CHECK_EQ(users_thread(heap_number(left_behind)), (uint64_t)0);
+  for (int i = 0; i < 40; i++) my_heap();
+  CHECK_EQ(users_thread(heap_number(left_behind)), os_thread());
+  CHECK(users_count() == 2 && users_are_valid(pool_size()) && !users_have_strays());
+  in_thread(fork_as_another_thread, NULL, false);
+}
+
 /* ---- collecting, the background thread ------------------------------------------------------- */
 
 static __thread bool rests_itself;

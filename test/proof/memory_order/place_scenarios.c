@@ -105,7 +105,7 @@ static void users_before(void) {
 }
 static void make_words_of_users(unsigned me) {
   if (me != 2) users_make();
-  EXPECT(users_are_settled()); /* nobody has forked */
+  EXPECT(!users_have_strays()); /* nobody has forked */
 }
 static void users_are_found(void) { EXPECT(users_are_known()); }
 
