@@ -27,8 +27,8 @@ hidden void users_keep(size_t number);
 hidden void users_keep_no_more(size_t number);
 /* Nobody uses it from now on, if a thread did. */
 hidden void users_leave(size_t number);
-/* `number`: of the calling thread's own heap, or USERS_NO_HEAP. It gets its word, if it has none. If
- * the thread forked, all other heaps without a word are its parent's. */
+/* `number`: of the calling thread's own heap, which gets its word if it has none, or
+ * USERS_NO_HEAP. If the thread forked, all other heaps without a word are its parent's. */
 #define USERS_NO_HEAP SIZE_MAX
 hidden void users_settle(size_t number);
 hidden bool users_are_settled(size_t number); /* is there nothing left of that to do? */
