@@ -128,7 +128,8 @@ static void *resize_and_fill(const request_t *r, void *p) {
     block = allocate_any(r);
     if (block == NULL) {
       heap_note_longer();
-      return r->size <= before ? p : NULL; /* as realloc does */
+      if (r->size > before) return NULL; /* as realloc does */
+      return SECURE ? secure_resize(r->heap, p, r->size, r->call) : p;
     }
     from = min_size(r->size, before);
     memcpy(block, p, from);

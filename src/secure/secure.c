@@ -197,7 +197,7 @@ static cold void patrol_and_rest(slab_t *s, void *p, quarantine_t *q, uint64_t r
  * block's holder calls */
 static always_inline bool may_rest(const slab_t *s) { return atomic_ptr_is_relaxed(&s->tag, NULL); }
 
-/* Of two threads that free the block one succeeds. */
+/* Of two threads that free or resize the block one succeeds. */
 static always_inline void end_life(const checked_t *f, uint8_t seen, const char *call) {
   uint8_t expected = seen;
   if (unlikely(!atomic8_cas_acq_rel(f->state, &expected, seen | STATE_CHANGES))) /* S-state */
@@ -349,9 +349,11 @@ static void *resized_by_heap(void *p, size_t had, size_t extent, trailer_t old, 
 
 /* From here on until it is resized, or not, nobody looks at it: the heap may move it. False: it
  * stays as it is. */
-static bool begin_resize(const checked_t *f) {
+static bool begin_resize(const checked_t *f, const char *call) {
+  uint8_t seen = checked_state(f);
+  if ((seen & STATE_IS) != STATE_LIVE) checked_refuse_state(seen, (void *)f->block, call);
   if (!guard_unprotect(f)) return false;
-  if (f->state != NULL) announce(f->state, checked_state(f) & (uint8_t)~STATE_IS);
+  if (f->state != NULL) end_life(f, seen, call);
   return true;
 }
 static void cancel_resize(const checked_t *f) {
@@ -372,10 +374,10 @@ static bool fits(const checked_t *f, size_t size) {
 
 /* A small one stays where it is. What it grows by reads as zero. */
 static always_inline void *resized_here(const checked_t *f, uint8_t seen, trailer_t old,
-                                        size_t size) {
+                                        size_t size, const char *call) {
   char *bytes = (char *)f->block;
   uint8_t life = seen & (uint8_t)~STATE_IS;
-  announce(f->state, life);
+  end_life(f, seen, call);
   if (size > old.size) memset(bytes + old.size, 0, size - old.size);
   trailer_write(f->block, f->usable, (trailer_t){size, old.origin});
   atomic8_store_release(f->state, (uint8_t)(life + STATE_LIFE) | STATE_LIVE); /* S-state */
@@ -391,7 +393,7 @@ void *secure_resize_small(void *p, size_t size, const char *call) {
   if (unlikely(f.states == NULL) || unlikely(!checked_reads(&f, seen, &t)) ||
       unlikely(t.origin != ORIGIN_MALLOC))
     return NULL;
-  if (fits(&f, size)) return resized_here(&f, seen, t, size);
+  if (fits(&f, size)) return resized_here(&f, seen, t, size, call);
   size_t room = heap_with_headroom(f.usable, with_trailer(size));
   void *block = heap_here.limit != 0 ? malloc_of(class_of(room), size, ORIGIN_MALLOC) : NULL;
   if (unlikely(block == NULL)) return NULL;
@@ -425,7 +427,7 @@ static bool resize_large_here(const checked_t *f, size_t size, const char *call)
 static cold void *resize_without_memory(const checked_t *f, trailer_t old, size_t size,
                                         const char *call) {
   size_t extent = extent_of(f);
-  if (f->is_small || size > old.size || !begin_resize(f)) return NULL;
+  if (f->is_small || size > old.size || !begin_resize(f, call)) return NULL;
   if (resize_large_here(f, size, call))
     return resized_by_heap((void *)f->block, f->usable, extent, old, size);
   cancel_resize(f);
@@ -443,13 +445,14 @@ static cold void *resize_empty(struct fh_heap *heap, void *p, size_t size, const
 void *secure_resize(struct fh_heap *heap, void *p, size_t size, const char *call) {
   if (checked_is_empty(p)) return resize_empty(heap, p, size, call);
   checked_t f = checked_find(p, call);
-  trailer_t t = checked_read(&f, checked_state(&f), call);
+  uint8_t seen = checked_state(&f);
+  trailer_t t = checked_read(&f, seen, call);
   if (unlikely(t.origin != ORIGIN_MALLOC)) checked_refuse_origin(t.origin, p, call);
   if (size > PTRDIFF_MAX / 2) return NULL;
-  if (f.is_small && fits(&f, size)) return resized_here(&f, checked_state(&f), t, size);
+  if (f.is_small && fits(&f, size)) return resized_here(&f, seen, t, size, call);
   void *moved = NULL;
   size_t extent = extent_of(&f);
-  bool begun = !f.is_small && with_trailer(size) > SMALL_MOST && begin_resize(&f);
+  bool begun = !f.is_small && with_trailer(size) > SMALL_MOST && begin_resize(&f, call);
   if (begun) moved = heap_resize(p, with_trailer(size), heap, call);
   if (moved != NULL) return resized_by_heap(moved, f.usable, extent, t, size);
   if (begun) cancel_resize(&f);
@@ -463,8 +466,9 @@ bool secure_expand(void *p, size_t size, const char *call) {
   trailer_t t = checked_read(&f, checked_state(&f), call);
   if (size > PTRDIFF_MAX / 2 || (f.is_small && with_trailer(size) > f.usable)) return false;
   size_t extent = extent_of(&f);
-  if (!f.is_small && !begin_resize(&f)) return false;
-  bool is_done = f.is_small || resize_large_here(&f, size, call);
+  if (!f.is_small && !begin_resize(&f, call)) return false;
+  bool is_done = f.is_small || resize_large_here(&f, size, call) ||
+                 (size <= t.size && has_slack_for(f.usable, size)); /* a guarded one stays */
   if (is_done) resized_by_heap(p, f.usable, extent, t, size);
   else cancel_resize(&f);
   return is_done || size <= t.size; /* it stays as it is */

@@ -438,6 +438,22 @@ TEST(probed, sdallocx_frees_and_looks_at_the_size, "") {
   fh_free(p), fh_free(q);
 }
 
+/* Sampled and guarded ones too. */
+TEST(sized, what_was_made_smaller_in_place_keeps_its_bytes_and_has_its_new_size, "") {
+  for (size_t n = 40; n < 300000; n += n / 9)
+    for (size_t less = n - 1; less > n / 2; less -= n / 5) {
+      char *p = (char *)fh_malloc(launder_size(n));
+      stamp(p, less, n);
+      CHECK(fh_expand(p, less) && is_stamped(p, less, n));
+      fh_free_sized(p, less);
+      p = (char *)fh_aligned_alloc(64, launder_size(n));
+      stamp(p, less, n);
+      p = (char *)fh_realloc_aligned(p, 64, less);
+      CHECK(is_stamped(p, less, n));
+      fh_free_aligned_sized(p, 64, less);
+    }
+}
+
 /* They would go on to use an interface that is not there. */
 TEST(probed, no_program_takes_it_for_jemalloc_or_tcmalloc, "") {
   static const char *const names[] = {

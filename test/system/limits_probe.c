@@ -7,6 +7,7 @@
  *     contents. It does not need test.h: it is also built static, static-pie and with musl. */
 #define _GNU_SOURCE
 #include <errno.h>
+#include <malloc.h>
 #include <pthread.h>
 #include <stdbool.h>
 #include <signal.h>
@@ -62,10 +63,12 @@ static void shrink(void) {
       void **all = NULL;
       if (p == NULL) say("too little for the test\n"), _exit(1);
       p[0] = 7;
+      bool is_exact = malloc_usable_size(p) == from[i]; /* secure grade */
       for (size_t size = 1 << 20; size >= 16; size /= 2)
         for (void **more; (more = malloc(size)) != NULL; all = more) *more = all;
       unsigned char *smaller = realloc(p, to);
       if (smaller == NULL || smaller[0] != 7) say("a block did not become smaller\n"), _exit(1);
+      if (is_exact && malloc_usable_size(smaller) != to) say("it has another size\n"), _exit(1);
       free(smaller);
       for (void **next; all != NULL; all = next) {
         next = *all;

@@ -19,9 +19,9 @@ KiB = 1024
 STEPS = range(16, 1025, 16)      # MiB
 
 
-def limited(kibibytes, mode, name="limits_probe", library=support.LIBRARY, of="-v"):
+def limited(kibibytes, mode, name="limits_probe", library=support.LIBRARY, of="-v", options=None):
     """Starts the probe as `ulimit -v` would let a shell start it, or -d: RLIMIT_DATA."""
-    env = support.preloaded(library)
+    env = support.preloaded(library, options=options)
     preload = env.pop("LD_PRELOAD", "")
     return support.run(["sh", "-c", 'ulimit "$1" "$2"; shift 2; LD_PRELOAD="$1" exec "$2" "$3"',
                         "sh", of, str(kibibytes), preload, support.program(name), mode], env)
@@ -94,9 +94,11 @@ def limited_python(code, kibibytes):
 class Shrinking(unittest.TestCase):
     def test_a_block_becomes_smaller_where_there_is_no_memory_for_a_copy(self):
         secure = os.path.join(os.path.dirname(support.LIBRARY), "libfreehold-secure.so")
-        for library, of in ((support.LIBRARY, "-v"), (support.LIBRARY, "-d"), (secure, "-v")):
-            with self.subTest(of=of, library=os.path.basename(library)):
-                result = limited(200000, "shrink", library=library, of=of)
+        for library, of, options in (
+                (support.LIBRARY, "-v", None), (support.LIBRARY, "-d", None), (secure, "-v", None),
+                (secure, "-v", "realloc_moves:on"), (secure, "-v", "fill:both")):
+            with self.subTest(of=of, library=os.path.basename(library), options=options):
+                result = limited(200000, "shrink", library=library, of=of, options=options)
                 self.assertEqual(result.returncode, 0, result.stderr)
 
 

@@ -2,8 +2,10 @@
 and the program runs."""
 import os
 import re
+import resource
 import shutil
 import stat
+import subprocess
 import sys
 import tempfile
 import unittest
@@ -90,6 +92,22 @@ class Mistakes(unittest.TestCase):
     def test_warnings_can_be_turned_off(self):
         result, _ = probe("no_such_option:1,warnings:off", *ALL)
         self.assertEqual((result.returncode, result.stderr), (0, ""))
+
+
+class FullFile(unittest.TestCase):
+    def test_a_line_to_a_file_that_may_not_grow_ends_nothing(self):
+        def limit():
+            resource.setrlimit(resource.RLIMIT_FSIZE, (1000, 1000))
+        with tempfile.NamedTemporaryFile() as file:
+            file.write(b"x" * 2000)
+            file.flush()
+            for mode in ("ab", "r+b"):
+                with self.subTest(mode=mode), open(file.name, mode) as errors:
+                    errors.seek(0, os.SEEK_END)
+                    result = subprocess.run(["/bin/true"], env=support.preloaded(
+                        options="no_such_option:1"), stderr=errors, preexec_fn=limit)
+                    self.assertEqual(result.returncode, 0)
+            self.assertEqual(os.path.getsize(file.name), 2000)
 
 
 class Verbose(unittest.TestCase):
