@@ -157,6 +157,8 @@ static void print_event(const trace_event_t *e) {
   if (trace_has_size(e->kind)) printf(" %zu", e->size);
   if (e->kind == TRACE_ALIGNED) printf(" to %zu", e->alignment);
   if (e->heap != 0) printf(" of heap 0x%lx", (unsigned long)e->heap);
+  for (unsigned i = 0; i < e->frame_count; i++)
+    printf("%s 0x%lx", i == 0 ? " at" : "", (unsigned long)e->frames[i]);
   putchar('\n');
 }
 
@@ -167,7 +169,9 @@ static void print_event_json(const trace_event_t *e) {
   if (trace_has_size(e->kind)) printf(", \"size\": %zu", e->size);
   if (e->kind == TRACE_ALIGNED) printf(", \"alignment\": %zu", e->alignment);
   if (e->heap != 0) printf(", \"heap\": %lu", (unsigned long)e->heap);
-  puts("}");
+  for (unsigned i = 0; i < e->frame_count; i++)
+    printf("%s%lu", i == 0 ? ", \"frames\": [" : ", ", (unsigned long)e->frames[i]);
+  puts(e->frame_count != 0 ? "]}" : "}");
 }
 
 /* ---- sums ------------------------------------------------------------------------------------ */

@@ -79,7 +79,8 @@ const char *trace_file_open(trace_file_t *f, const char *path) {
   f->bytes = bytes;
   f->head = bytes;
   if (memcmp(f->head->magic, TRACE_MAGIC, sizeof f->head->magic) != 0) return "is no trace";
-  if (f->head->version != TRACE_VERSION || f->head->chunk != TRACE_CHUNK)
+  if (f->head->version < TRACE_VERSION_OLDEST || f->head->version > TRACE_VERSION ||
+      f->head->chunk != TRACE_CHUNK)
     return "is a trace of another version of freehold";
   f->is_cut = f->size % TRACE_CHUNK != 0;
   f->chunks = f->size / TRACE_CHUNK;

@@ -134,9 +134,10 @@ hidden void api_closed_heap_ends(struct fh_heap *heap, bool is_destroyed);
 /* Writes "freehold: <what>: <address> in <call>()", and behind it what is known of the block; calls
  * the error callback with EFAULT and aborts. */
 _Noreturn hidden void api_fatal(const char *what, const void *address, const char *call);
-/* The block around `p`, live or free, if it is known which that is. With a profile on also where
- * the caller is, and where that block was allocated, if it is sampled. */
-hidden void api_put_block(fmt_t *out, const void *p);
+/* The block around `p`, live or free, if it is known which that is; with rings, of a double free,
+ * who freed it before and where. Then, or with a profile on, also where the caller is, and where
+ * that block was allocated, if it is sampled. */
+hidden void api_put_block(fmt_t *out, const char *what, const void *p, const char *call);
 
 /* What came with an alignment goes with the same. */
 static always_inline void api_check_alignment(const void *p, size_t alignment, const char *call) {

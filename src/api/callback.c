@@ -11,7 +11,6 @@
 #include <errno.h>
 
 #include "../os/container.h"
-#include "../support/trace.h"
 
 typedef struct callback_pair {
   void *function, *context;   /* const once published */
@@ -167,16 +166,6 @@ void api_sampled(void *block, size_t size, uint64_t bytes, bool is_freed) {
   end_callback(which);
 }
 
-/* Of a double free: who freed the block before, if rings are kept (option `trace_ring`). */
-static void put_last_free(fmt_t *f, const char *what, const void *address, const char *call) {
-  uint32_t thread;
-  uint64_t ago;
-  if (call == NULL || strncmp(what, "double free", 11) != 0) return;
-  bool recorded = strncmp(call, "malloc_usable", 13) != 0 && strncmp(call, "fh_usable", 9) != 0;
-  if (!trace_find_free((uintptr_t)address, recorded, &thread, &ago)) return;
-  fmt_print(f, "; thread %u freed it %lu us before", thread, ago / 1000);
-}
-
 enum { FATAL_LINE_MOST = 2048 };
 
 _Noreturn cold void api_fatal(const char *what, const void *address, const char *call) {
@@ -188,8 +177,7 @@ _Noreturn cold void api_fatal(const char *what, const void *address, const char 
   fmt_print(&f, "freehold: %s", what);
   if (address != NULL) fmt_print(&f, ": %p", address);
   if (call != NULL) fmt_print(&f, " in %s()", call);
-  put_last_free(&f, what, address, call);
-  api_put_block(&f, address);
+  api_put_block(&f, what, address, call);
   line[f.used++] = '\n';
   if ((inside_of & IN_FATAL) != 0) { /* a callback of ours has brought it about */
     os_write(2, line, f.used);

@@ -8,8 +8,9 @@
 #include "../secure/trailer.h"
 #include "../stock/stock.h"
 #include "../support/callstack.h"
+#include "../support/trace.h"
 
-enum { FRAMES = 2 * GUARD_FRAMES, FILE_NAME_MOST = 40, FAULT_LINE_MOST = 8192 };
+enum { FRAMES = 2 * GUARD_FRAMES + TRACE_FRAMES, FILE_NAME_MOST = 40, FAULT_LINE_MOST = 8192 };
 
 /* Where a frame lies. */
 typedef struct {
@@ -18,7 +19,7 @@ typedef struct {
 } frame_t;
 typedef struct {
   char line[FAULT_LINE_MOST], text[OS_IMAGES_TEXT];
-  guard_stack_t here, allocation; /* of a mistake; a fault's stacks are in its slot */
+  guard_stack_t here, allocation, release; /* of a mistake; a fault's stacks are in its slot */
   frame_t frames[FRAMES];
   unsigned count;
 } fault_line_t;
@@ -144,25 +145,44 @@ static bool find_block(const void *p, block_t *found) {
   return true;
 }
 
-static void find_stack(guard_stack_t *stack, const sampled_t *block) {
-  const uintptr_t *frames;
-  const callstack_t *s = block != NULL ? callstack_at(sampled_stack(block), &frames) : NULL;
-  size_t count = s != NULL ? min_size(callstack_length(s), GUARD_FRAMES) : 0;
+static void set_stack(guard_stack_t *stack, uint32_t thread, const uintptr_t *frames,
+                      size_t count) {
   for (size_t i = 0; i < count; i++) atomic64_store_relaxed(&stack->frames[i], frames[i]);
   atomic32_store_relaxed(&stack->count, (uint32_t)count);
-  if (block != NULL) atomic32_store_relaxed(&stack->thread, atomic32_load_relaxed(&block->thread));
+  atomic32_store_relaxed(&stack->thread, thread);
 }
 
-cold void api_put_block(fmt_t *out, const void *p) {
+static void find_stack(guard_stack_t *stack, const sampled_t *block) {
+  const uintptr_t *frames;
+  const callstack_t *s = callstack_at(sampled_stack(block), &frames);
+  size_t count = s != NULL ? min_size(callstack_length(s), GUARD_FRAMES) : 0;
+  set_stack(stack, atomic32_load_relaxed(&block->thread), frames, count);
+}
+
+/* Of a double free: the free before, if rings are kept (option `trace_ring`). */
+static bool find_last_free(const char *what, const void *p, const char *call, trace_event_t *e) {
+  if (call == NULL || strncmp(what, "double free", 11) != 0) return false;
+  bool recorded = strncmp(call, "malloc_usable", 13) != 0 && strncmp(call, "fh_usable", 9) != 0;
+  return trace_find_free((uintptr_t)p, recorded, e);
+}
+
+cold void api_put_block(fmt_t *out, const char *what, const void *p, const char *call) {
   block_t b = {NULL, 0, NULL};
+  trace_event_t before;
   if (p != NULL && find_block(p, &b))
     fmt_print(out, "; its block has %lu bytes at %p", b.size, b.at);
-  if (!callstack_is_started()) return;
-  fault_line_t *t = os_map(sizeof *t);
+  bool was_freed = find_last_free(what, p, call, &before);
+  fault_line_t *t = was_freed || callstack_is_started() ? os_map(sizeof *t) : NULL;
   if (t == NULL) return;
   guard_note_stack(&t->here);
-  find_stack(&t->allocation, b.sampled);
+  if (b.sampled != NULL) find_stack(&t->allocation, b.sampled);
+  if (was_freed) set_stack(&t->release, before.thread, before.frames, before.frame_count);
+  add_frames(t, &t->release);
   find_names(t, &t->here, &t->allocation);
+  if (was_freed) {
+    fmt_print(out, "; freed %lu us before", before.time / 1000);
+    put_stack(out, t, " by thread ", &t->release);
+  }
   put_stack(out, t, "; called by thread ", &t->here);
   if (b.sampled != NULL) put_stack(out, t, "; allocated by thread ", &t->allocation);
   os_unmap(t, sizeof *t);

@@ -63,6 +63,7 @@ cold void api_news(void) {
 }
 
 void api_trace_start(void) {
+  if (option_get(OPTION_trace_ring) != 0) os_backtrace_start();
   if (option_text(OPTION_trace) != NULL && !trace_open())
     api_report_mistake(OPTION_trace, option_text(OPTION_trace), "the file cannot be made");
 }

@@ -139,7 +139,8 @@
     "name %p is the process's number; where it is missing, a child of fork adds its own.")        \
   X(trace_ring,     size,  0,        0,         GiB(1),          START,                          \
     "Records only the last bytes of each thread, 128K at least, in memory if there is no "       \
-    "trace; a double free then says who freed the block before. 0: all is recorded.")            \
+    "trace; a double free then says who freed the block before, and where. 0: all is "           \
+    "recorded.")                                                                                  \
   X(warnings,       bool,  true,     false,     true,            ANY,                            \
     "Lines about mistakes in options on standard error.")                                        \
   X(verbose,        bool,  false,    false,     true,            START,                          \

@@ -6,16 +6,17 @@
 #include "../base/bits.h"
 #include "../base/layout.h"
 #include "../os/os.h"
+#include "options.h"
 #include "trace_file.h"
 
-enum { RECORD_MOST = 64 };
+enum { RECORD_MOST = 96 };
 
 /* Where one thread, or one handler, writes. */
 typedef struct {
   trace_chunk_t *chunk; /* NULL: none yet */
   uint32_t used, generation;
-  uint64_t time, address, heap; /* of the last record */
-  bool is_busy;                 /* a record is being written */
+  uint64_t time, address, heap, code; /* of the last record */
+  bool is_busy;                       /* a record is being written */
 } stream_t;
 
 /* The calling thread's. */
@@ -38,10 +39,20 @@ static unsigned char *put_trace_number(unsigned char *at, uint64_t n) {
   return at;
 }
 
-static unsigned char *put_address(unsigned char *at, uint64_t *last, uintptr_t address) {
-  uint64_t sixteenths = (uint64_t)address >> 4, n = sixteenths - *last;
-  *last = sixteenths;
+static unsigned char *put_difference(unsigned char *at, uint64_t *last, uint64_t word) {
+  uint64_t n = word - *last;
+  *last = word;
   return put_trace_number(at, n << 1 ^ (0 - (n >> 63)));
+}
+
+static unsigned char *put_address(unsigned char *at, uint64_t *last, uintptr_t address) {
+  return put_difference(at, last, (uint64_t)address >> 4);
+}
+
+static unsigned char *put_code(unsigned char *at, uint64_t *last, const trace_event_t *e) {
+  at = put_trace_number(at, e->frame_count);
+  for (unsigned i = 0; i < e->frame_count; i++) at = put_difference(at, last, e->frames[i]);
+  return at;
 }
 
 /* What is behind `used` counts for nobody, so no record is ever seen in part. A child that a
@@ -79,7 +90,7 @@ static bool put_sync(trace_file_t *s, stream_t *t) {
   at = put_trace_number(at, os_thread_number());
   at = put_trace_number(at, serial_here());
   at = put_trace_number(at, now);
-  t->time = now, t->address = t->heap = 0;
+  t->time = now, t->address = t->heap = t->code = 0;
   signal_fence();
   if (drop_others(s, t)) return false;
   append_record(t, record, at);
@@ -104,13 +115,23 @@ static bool find_room(trace_file_t *s, stream_t *t) {
   return put_sync(s, t);
 }
 
+static bool frees(const trace_event_t *e) { return e->kind == TRACE_FREE || e->kind == TRACE_FROM; }
+
+/* In rings alone, for it takes time. */
+static out_of_line void find_code(trace_event_t *e) {
+  if (likely(trace_ring_size() == 0) || !frees(e)) return;
+  bool by_tables = option_get(OPTION_profile_stack) == STACK_TABLES;
+  e->frame_count = os_backtrace(e->frames, TRACE_FRAMES, by_tables);
+}
+
 static void write_event(trace_file_t *s, stream_t *t, const trace_event_t *e) {
   uint64_t now = os_now_ns() - atomic64_load_relaxed(&s->began);
   if (!find_room(s, t)) return trace_file_lose_event(s);
   bool is_heap = e->kind == TRACE_DELETE || e->kind == TRACE_DESTROY;
   unsigned char record[RECORD_MOST], *at = record;
   *at++ =
-    (unsigned char)(e->kind | (e->failed ? TRACE_FAILED : 0) | (e->heap != 0 ? TRACE_OF_HEAP : 0));
+    (unsigned char)(e->kind | (e->failed ? TRACE_FAILED : 0) | (e->heap != 0 ? TRACE_OF_HEAP : 0) |
+                    (e->frame_count != 0 ? TRACE_HAS_CODE : 0));
   at = put_trace_number(at, now > t->time ? now - t->time : 0);
   t->time = max_size(now, t->time);
   if (!e->failed && e->kind != TRACE_LEAVE)
@@ -118,6 +139,7 @@ static void write_event(trace_file_t *s, stream_t *t, const trace_event_t *e) {
   if (trace_has_size(e->kind)) at = put_trace_number(at, e->size);
   if (e->kind == TRACE_ALIGNED) at = put_trace_number(at, (unsigned)__builtin_ctzll(e->alignment));
   if (e->heap != 0) at = put_address(at, &t->heap, e->heap);
+  if (e->frame_count != 0) at = put_code(at, &t->code, e);
   signal_fence();
   if (likely(!drop_others(s, t))) append_record(t, record, at);
   else trace_file_lose_event(s);
@@ -130,11 +152,12 @@ static void hand_chunk_on(trace_file_t *s, trace_chunk_t *chunk) {
   if (chunk != NULL) trace_hand_on(s, chunk);
 }
 
-void trace_record(const trace_event_t *e, bool stays) {
+void trace_record(trace_event_t *e, bool stays) {
   if (!trace_is_on()) return;
   trace_file_t *s = trace_file();
   if (!trace_file_is_begun(s)) return trace_file_lose_event(s);
   stream_t *t = &trace_here.stream;
+  find_code(e);
   if (likely(stays && !t->is_busy)) {
     t->is_busy = true;
     signal_fence();
@@ -183,9 +206,9 @@ void trace_drop_stale(void) {
 typedef struct {
   uintptr_t address;
   uint64_t skipped; /* the time of what does not count */
-  uint32_t thread, found_thread;
-  uint64_t found;
+  uint32_t thread;
   bool is_found;
+  trace_event_t *found;
 } search_t;
 
 /* `copy`: of a chunk, whose thread goes on writing. */
@@ -196,29 +219,27 @@ static void search_chunk(search_t *look, const trace_chunk_t *copy) {
   if (copy->mark != TRACE_CHUNK_MARK || used > TRACE_CHUNK) return;
   trace_read_start(&r, copy, used);
   while (trace_read(&r, &e)) { /* Bound: the bytes of a chunk */
-    bool frees = e.kind == TRACE_FREE || e.kind == TRACE_FROM;
-    if (!frees || e.address != look->address || (look->is_found && e.time < look->found)) continue;
+    if (!frees(&e) || e.address != look->address) continue;
+    if (look->is_found && e.time < look->found->time) continue;
     if (e.thread == look->thread && e.time == look->skipped) continue;
-    look->is_found = true, look->found = e.time, look->found_thread = e.thread;
+    look->is_found = true, *look->found = e;
   }
 }
 
-cold bool trace_find_free(uintptr_t address, bool recorded, uint32_t *thread, uint64_t *ago) {
+cold bool trace_find_free(uintptr_t address, bool recorded, trace_event_t *found) {
   trace_file_t *s = trace_file();
   size_t ring = trace_ring_size();
   if (s == NULL || ring == 0 || !trace_file_is_begun(s)) return false;
   trace_chunk_t *copy = (trace_chunk_t *)os_map(TRACE_CHUNK);
   if (copy == NULL) return false;
-  search_t look = {.address = address,
-                   .thread = recorded ? os_thread_number() : 0,
-                   .skipped = trace_here.stream.time};
+  uint32_t thread = recorded ? os_thread_number() : 0;
+  search_t look = {address, trace_here.stream.time, thread, false, found};
   for (size_t i = 0; i < RINGS_MOST; i++) {
     char *first = (char *)atomic_ptr_load_relaxed(&s->ring[i]);
     for (size_t at = 0; first != NULL && at < ring; at += TRACE_CHUNK)
       if (os_copy(copy, first + at, TRACE_CHUNK)) search_chunk(&look, copy);
   }
   os_unmap(copy, TRACE_CHUNK);
-  *thread = look.found_thread;
-  *ago = os_now_ns() - atomic64_load_relaxed(&s->began) - look.found;
+  if (look.is_found) found->time = os_now_ns() - atomic64_load_relaxed(&s->began) - found->time;
   return look.is_found;
 }

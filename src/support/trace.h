@@ -5,17 +5,19 @@
  * Sync:    S-trace  append_record (release) -> whoever reads `used` (acquire): whole records; a
  *                   command's writes to trace_wish -> answer_wish (acquire).
  *
- * Format, version 2, little endian. A file is chunks of TRACE_CHUNK bytes. The first one begins
- * with trace_head_t, any other with trace_chunk_t. Behind that come records, `used` bytes with the
- * chunk's head. A chunk that was never used has no mark. Each is decoded alone: it begins with a
- * sync.
+ * Format, version 3, little endian; version 2 had no code. A file is chunks of TRACE_CHUNK bytes.
+ * The first one begins with trace_head_t, any other with trace_chunk_t. Behind that come records,
+ * `used` bytes with the chunk's head. A chunk that was never used has no mark. Each is decoded
+ * alone: it begins with a sync.
  *
  *   record   a byte: kind, and flags above it; then, except in a sync, the nanoseconds since the
  *            record before; then what its kind has
  *   sync     thread, its serial, nanoseconds since the trace began; the addresses before it were 0
  *   leave    nothing more: the thread ends
- *   others   the address, except of what failed; the size asked for, except of free and from; the
- *            logarithm of the alignment, of aligned alone; the first-class heap, if flagged
+ *   others   the address, except of what failed. The size asked for, except of free and from. Of
+ *            aligned alone the logarithm of the alignment. If flagged: the first-class heap; the
+ *            code, which free and from have in rings
+ *   code     how many return addresses there are, and these, the innermost first
  *
  * The system uses the numbers of threads again, so each has a serial too, from 1, which belongs to
  * no other one of the process or of its parents. What runs in a thread after its end is recorded
@@ -24,17 +26,19 @@
  *
  * Numbers are varints: 7 bits a byte, the lowest first, bit 7: more follow. Addresses are
  * sixteenths, as a difference to the record's before, and zigzag: 0 -1 1 -2. Heaps are compared
- * with heaps. A free stands there before it is done, an allocation after. So in the order of time
- * no block is allocated before it is free. A realloc is two records, and the old block is between
- * them nobody's. In a trace that began late a thread's calls are there from its first slow one on.
- * A block that is allocated twice was then freed by one that was not there yet. The usable size is
- * that of the size's class, or whole pages; of a sampled block it is more. */
+ * with heaps, and code, whose addresses are whole, with code. A free stands there before it is
+ * done, an allocation after. So in the order of time no block is allocated before it is free. A
+ * realloc is two records, and the old block is between them nobody's. In a trace that began late a
+ * thread's calls are there from its first slow one on. A block that is allocated twice was then
+ * freed by one that was not there yet. The usable size is that of the size's class, or whole pages;
+ * of a sampled block it is more. */
 #pragma once
 
 #include "../base/atomic.h"
 
-enum { TRACE_CHUNK = 64 << 10, TRACE_VERSION = 2, TRACE_CHUNK_MARK = 0x43544846 /* FHTC */ };
-enum { TRACE_NAME_MOST = 4096 };
+enum { TRACE_VERSION = 3, TRACE_VERSION_OLDEST = 2 };
+enum { TRACE_CHUNK = 64 << 10, TRACE_CHUNK_MARK = 0x43544846 /* FHTC */ };
+enum { TRACE_NAME_MOST = 4096, TRACE_FRAMES = 4 /* of a call stack, the innermost ones */ };
 #define TRACE_MAGIC "fh-trace"
 
 typedef struct {
@@ -65,7 +69,7 @@ typedef struct {
   K(EXPAND, "expand") K(DELETE, "heap-delete") K(DESTROY, "heap-destroy") K(LEAVE, "leave")
 #define TRACE_KIND(name, text) TRACE_##name,
 typedef enum { TRACE_KINDS(TRACE_KIND) TRACE_KIND_COUNT } trace_kind_t;
-enum { TRACE_KIND_BITS = 15, TRACE_FAILED = 16, TRACE_OF_HEAP = 32 }; /* the first byte */
+enum { TRACE_KIND_BITS = 15, TRACE_FAILED = 16, TRACE_OF_HEAP = 32, TRACE_HAS_CODE = 64 };
 
 typedef struct {
   trace_kind_t kind;
@@ -73,8 +77,10 @@ typedef struct {
   uintptr_t address;      /* of delete and destroy: the heap */
   size_t size, alignment; /* what was asked for; alignment 1: any */
   uintptr_t heap;         /* a first-class one, or 0 */
-  uint64_t time;          /* ns since the trace began; this and the next: when read */
+  uint64_t time;          /* ns since the trace began; this and what follows: when read */
   uint32_t thread, serial;
+  unsigned frame_count; /* 0: not known */
+  uintptr_t frames[TRACE_FRAMES];
 } trace_event_t;
 
 /* ---- writing --------------------------------------------------------------------------------- */
@@ -88,8 +94,8 @@ hidden trace_begun_t trace_start_late(const char *path);
 hidden const char *trace_path(void); /* as it was asked for; NULL: none was */
 hidden bool trace_open(void); /* begins now, not with the first event; false: no file can be made */
 hidden bool trace_is_on(void);
-/* `stays`: the thread will say when it ends (trace_leave). */
-hidden void trace_record(const trace_event_t *event, bool stays);
+/* `stays`: the thread will say when it ends (trace_leave). Notes the code in the event. */
+hidden void trace_record(trace_event_t *event, bool stays);
 hidden void trace_leave(void); /* the calling thread ends */
 /* Ends the trace; trace_stopped lets another one begin. False: there is none, or it has rings, or
  * another thread begins or ends it. */
@@ -99,8 +105,8 @@ hidden void trace_stopped(void);
 hidden void trace_drop_stale(void);
 hidden uint64_t trace_lost(void);
 /* The last free of that address in the rings, other than the call that is under way if that is
- * `recorded`. `*ago`: in ns. False: there is none. */
-hidden bool trace_find_free(uintptr_t address, bool recorded, uint32_t *thread, uint64_t *ago);
+ * `recorded`; its time is how long ago it was. False: there is none. */
+hidden bool trace_find_free(uintptr_t address, bool recorded, trace_event_t *found);
 
 /* ---- asked for from outside ------------------------------------------------------------------ */
 
@@ -119,13 +125,13 @@ extern hidden trace_wish_t trace_wish;
 
 typedef struct {
   const unsigned char *at, *end;
-  uint64_t time, address, heap; /* the last ones; addresses are sixteenths */
+  uint64_t time, address, heap, code; /* the last ones; addresses are sixteenths */
   uint32_t thread, serial;
 } trace_reader_t;
 
 static inline void trace_read_start(trace_reader_t *r, const void *chunk, size_t used) {
   const unsigned char *bytes = (const unsigned char *)chunk;
-  *r = (trace_reader_t){bytes + sizeof(trace_chunk_t), bytes + used, 0, 0, 0, 0, 0};
+  *r = (trace_reader_t){bytes + sizeof(trace_chunk_t), bytes + used, 0, 0, 0, 0, 0, 0};
 }
 
 static inline bool trace_read_number(trace_reader_t *r, uint64_t *n) {
@@ -138,11 +144,26 @@ static inline bool trace_read_number(trace_reader_t *r, uint64_t *n) {
   return false;
 }
 
-static inline bool trace_read_address(trace_reader_t *r, uint64_t *last, uintptr_t *address) {
+static inline bool trace_read_difference(trace_reader_t *r, uint64_t *last) {
   uint64_t n;
   if (!trace_read_number(r, &n)) return false;
   *last += n >> 1 ^ (0 - (n & 1));
+  return true;
+}
+
+static inline bool trace_read_address(trace_reader_t *r, uint64_t *last, uintptr_t *address) {
+  if (!trace_read_difference(r, last)) return false;
   *address = (uintptr_t)(*last << 4);
+  return true;
+}
+
+static inline bool trace_read_code(trace_reader_t *r, trace_event_t *e) {
+  uint64_t n;
+  if (!trace_read_number(r, &n) || n > TRACE_FRAMES) return false;
+  for (; e->frame_count < n; e->frame_count++) {
+    if (!trace_read_difference(r, &r->code)) return false;
+    e->frames[e->frame_count] = (uintptr_t)r->code;
+  }
   return true;
 }
 
@@ -151,7 +172,7 @@ static inline bool trace_has_size(trace_kind_t kind) {
          kind == TRACE_TO || kind == TRACE_EXPAND;
 }
 
-static inline bool trace_read_rest(trace_reader_t *r, trace_event_t *e, bool of_heap) {
+static inline bool trace_read_rest(trace_reader_t *r, trace_event_t *e, unsigned flags) {
   uint64_t n;
   if (e->kind == TRACE_LEAVE) return true;
   bool is_heap = e->kind == TRACE_DELETE || e->kind == TRACE_DESTROY;
@@ -165,7 +186,8 @@ static inline bool trace_read_rest(trace_reader_t *r, trace_event_t *e, bool of_
     if (!trace_read_number(r, &n) || n > 63) return false;
     e->alignment = (size_t)1 << n;
   }
-  return !of_heap || trace_read_address(r, &r->heap, &e->heap);
+  if ((flags & TRACE_OF_HEAP) != 0 && !trace_read_address(r, &r->heap, &e->heap)) return false;
+  return (flags & TRACE_HAS_CODE) == 0 || trace_read_code(r, e);
 }
 
 /* The next event. False: there is none, or, if `r->at` is not `r->end`, none that is known. */
@@ -179,7 +201,7 @@ static inline bool trace_read(trace_reader_t *r, trace_event_t *e) {
     if (!trace_read_number(r, &n)) return false;
     if (e->kind == TRACE_SYNC) {
       r->thread = (uint32_t)n;
-      r->address = r->heap = 0;
+      r->address = r->heap = r->code = 0;
       if (!trace_read_number(r, &n) || !trace_read_number(r, &r->time)) return false;
       r->serial = (uint32_t)n;
       continue;
@@ -187,7 +209,7 @@ static inline bool trace_read(trace_reader_t *r, trace_event_t *e) {
     e->failed = (first & TRACE_FAILED) != 0;
     e->time = r->time += n;
     e->thread = r->thread, e->serial = r->serial;
-    return trace_read_rest(r, e, (first & TRACE_OF_HEAP) != 0);
+    return trace_read_rest(r, e, first);
   }
   return false;
 }

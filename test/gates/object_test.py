@@ -390,6 +390,7 @@ class Paths(unittest.TestCase):
     }
     # A call that is sampled needs more: freehold.h says how much, with that of os_backtrace.
     SAMPLED = ["sample_begin", "sample_end", "guard_malloc", "guard_free"]
+    SAMPLED += ["find_code"]  # and a free that goes to a ring
     # So does a call that an option sees (closed.c).
     CLOSED = ["api_closed_" + name for name in "allocate realloc free".split()]
     # A free that finds its first-class heap destroyed meanwhile ends the lane: 1,112 bytes in all.

@@ -336,10 +336,14 @@ class Traces(unittest.TestCase):
         self.probe("handlers", "trace_ring:256K,trace:" + self.path("r"))
         self.assertLess(os.path.getsize(self.path("r")), 2 << 20)
         self.assertGreater(len(self.events("r", "--size", "2222")), 1000)
+        frees = [e for e in self.events("r") if e["call"] == "free"]
+        self.assertTrue(all(1 <= len(e["frames"]) <= 4 for e in frees))
         for library in (support.LIBRARY, support.DEBUG_LIBRARY):
             result = self.probe("twice", "trace_ring:1M", library, code=-signal.SIGABRT)
-            self.assertRegex(result.stderr, r"^freehold: double free: 0x[0-9a-f]+ in free\(\); "
-                                            r"thread \d+ freed it \d+ us before\n$")
+            self.assertRegex(result.stderr,
+                             r"^freehold: double free: 0x[0-9a-f]+ in free\(\); .*"
+                             r"freed \d+ us before by thread \d+ at trace_probe\+0x.*"
+                             r"; called by thread \d+ at trace_probe\+0x.*\n$")
 
     def test_it_goes_together_with_other_options(self):
         self.probe("known", "fill:both,realloc_moves:on,caches:off,profile:/dev/null,"

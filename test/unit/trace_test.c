@@ -151,38 +151,46 @@ TEST(trace, a_file_that_cannot_be_made_is_told, "") {
 }
 
 TEST(trace, a_ring_keeps_the_last_events_and_finds_who_freed, "") {
-  uint32_t thread;
-  uint64_t ago;
+  trace_event_t found;
   trace_event_t e = {.kind = TRACE_FREE, .alignment = 1};
+  uintptr_t frames[6];
   CHECK(trace_start(NULL, 1));
   os_fake.thread = 5;
+  os_fake.frames = frames;
   for (uintptr_t i = 1; i < 100000; i++) {
     e.address = i * 16;
+    os_fake.frame_count = i % 7;
+    for (unsigned k = 0; k < 6; k++) frames[k] = (i << 40) + (k % 2 == 0 ? k : 0 - i);
     trace_record(&e, true);
   }
   os_fake.now_ms += 3;
-  CHECK(trace_find_free(99999 * 16, false, &thread, &ago));
-  CHECK_EQ(thread, 5u);
-  CHECK_EQ(ago, (uint64_t)3000000);
-  CHECK(!trace_find_free(16, false, &thread, &ago));
+  CHECK(trace_find_free(99999 * 16, false, &found));
+  CHECK_EQ(found.thread, 5u);
+  CHECK_EQ(found.time, (uint64_t)3000000);
+  for (uintptr_t i = 99990; i < 100000; i++) {
+    CHECK(trace_find_free(i * 16, false, &found));
+    CHECK_EQ((size_t)found.frame_count, min_size(i % 7, TRACE_FRAMES));
+    for (unsigned k = 0; k < found.frame_count; k++)
+      CHECK_EQ(found.frames[k], (i << 40) + (k % 2 == 0 ? k : 0 - i));
+  }
+  CHECK(!trace_find_free(16, false, &found));
   CHECK_EQ(trace_lost(), (uint64_t)0);
   os_fake.thread = 6;
   e.address = 99999 * 16;
   trace_record(&e, false);
-  CHECK(trace_find_free(99999 * 16, false, &thread, &ago));
-  CHECK_EQ(thread, 6u);
+  CHECK(trace_find_free(99999 * 16, false, &found));
+  CHECK_EQ(found.thread, 6u);
 }
 
 TEST(trace, the_call_under_way_is_not_taken_for_the_one_before, "") {
-  uint32_t thread;
-  uint64_t ago;
+  trace_event_t found;
   trace_event_t e = {.kind = TRACE_FREE, .address = 160, .alignment = 1};
   CHECK(trace_start(NULL, 1));
   os_fake.thread = 5;
   trace_record(&e, true);
-  CHECK(!trace_find_free(160, true, &thread, &ago));
+  CHECK(!trace_find_free(160, true, &found));
   os_fake.now_ms += 2;
   trace_record(&e, true);
-  CHECK(trace_find_free(160, true, &thread, &ago));
-  CHECK_EQ(ago, (uint64_t)2000000);
+  CHECK(trace_find_free(160, true, &found));
+  CHECK_EQ(found.time, (uint64_t)2000000);
 }

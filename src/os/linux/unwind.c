@@ -1,5 +1,6 @@
 /* unwind.c - call stacks, by unwind tables and frame pointers                           layer 1: os
- * Owns:    the address of _dl_find_object.   Called by: sample.c, guard.c, profile.c, fault.c.
+ * Owns:    the address of _dl_find_object.   Called by: sample.c, guard.c, profile.c, fault.c,
+ *          trace.c, tracing.c.
  *          Calls: cfi.c, os, _dl_find_object; in os_backtrace_start alone dlsym.
  * Threads: any, also in signal handlers and before main. No lock, no allocation;
  *          os_backtrace_start is for threads that may wait.

@@ -901,7 +901,7 @@ static void fresh_end_when_traced(void) {
 }
 /* The caller's next event finds no room where the last one is. */
 static void fill_traced(void) {
-  enum { FULL = (64 << 10) - 128 };
+  enum { FULL = (64 << 10) - 192 };
   void *last = NULL;
   put(get(KIB(100))); /* from a slow call on each one is traced */
   for (size_t before = 0, now; (now = oracle_traced()) <= FULL; before = now) {
