@@ -190,10 +190,10 @@ static bool step_by_signal(cfi_registers_t *r, readable_t *readable) {
 
 unsigned os_backtrace(uintptr_t *frames, unsigned most, bool by_tables) {
   own_file_t own = find_own_file();
-  readable_t readable = {0, 0};
   cfi_registers_t r = {{0}, true};
   unsigned count = 0, own_count = 0;
   read_registers(&r);
+  readable_t readable = {r.at[CFI_SP], (r.at[CFI_SP] | (os_page_size() - 1)) + 1};
   while (count < most && own_count < OWN_MOST) { /* Bound: `most` and OWN_MOST */
     uintptr_t ip = r.at[CFI_IP], stack = r.at[CFI_SP];
     bool is_ours = is_own(&own, ip), was_interrupted = r.is_interrupted;
