@@ -353,6 +353,18 @@ TEST(enter, a_childs_child_ends_what_threads_of_both_have_left, "P1") {
   EXPECT_SURVIVAL(fork_again());
 }
 
+static void note_the_first_heap(void) {
+  left_behind = my_heap();
+  in_thread(allocate, NULL, false);
+  CHECK_EQ(users_thread(heap_number(left_behind)), (uint64_t)0);
+  for (int i = 0; i < 40; i++) my_heap();
+}
+TEST(enter, the_first_heap_has_a_thread_too_once_another_came_and_it_made_a_few_slow_calls, "P1") {
+  note_the_first_heap();
+  CHECK_EQ(users_thread(heap_number(left_behind)), os_thread());
+  CHECK(users_count() == 2 && users_are_valid(pool_size()) && !users_have_strays());
+}
+
 static void look_for_the_first_heap(void) {
   for (int i = 0; i < 40; i++) my_heap();
   CHECK(is_used_again());
@@ -361,14 +373,8 @@ static void fork_as_another_thread(void *context) {
   allocate(context);
   EXPECT_SURVIVAL(look_for_the_first_heap());
 }
-
-TEST(enter, the_first_heap_has_a_thread_too_once_another_came_and_it_made_a_few_slow_calls, "P1") {
-  left_behind = my_heap();
-  in_thread(allocate, NULL, false);
-  CHECK_EQ(users_thread(heap_number(left_behind)), (uint64_t)0);
-  for (int i = 0; i < 40; i++) my_heap();
-  CHECK_EQ(users_thread(heap_number(left_behind)), os_thread());
-  CHECK(users_count() == 2 && users_are_valid(pool_size()) && !users_have_strays());
+TEST(enter, a_child_of_fork_uses_the_first_heap_too_if_another_thread_forked, "P1") {
+  note_the_first_heap();
   in_thread(fork_as_another_thread, NULL, false);
 }
 
