@@ -117,6 +117,19 @@ TEST(secure, a_second_free_is_found_also_when_it_comes_late, "") {
   EXPECT_ABORT(secure_free(p, ORIGIN_MALLOC, "test"), "double free");
 }
 
+static void *resized;
+static void free_meanwhile(os_fake_call_t call, void *at, size_t size) {
+  (void)at, (void)size;
+  if (call != OS_FAKE_PROTECT) return;
+  os_fake.before = NULL;
+  secure_free(resized, ORIGIN_MALLOC, "test");
+}
+TEST(secure, a_free_that_comes_while_a_large_block_is_about_to_be_resized_is_found, "") {
+  resized = allocate(200000);
+  os_fake.before = free_meanwhile;
+  EXPECT_ABORT(secure_resize(NULL, resized, 150000, "test"), "double free");
+}
+
 static void use_all_of_the_class(size_t size) {
   for (int i = 0; i < 20000; i++) secure_free(allocate(size), ORIGIN_MALLOC, "test");
 }
