@@ -22,6 +22,7 @@
  * costs one heap at most. With STOP the first thread may stop for ever at any point, in its handler
  * too, or die there, and the others still end. With FORK this is a child of fork: the first thread
  * forked, and has heap 0; heap 1 is that of a thread which is not here. Nobody knows either yet.
+ * With FIRST heap 0 is the process's first one if the first thread gets it: there are no words then.
  *
  * quick: -DTH=1 -DHANDLERS=2 -DHEAPS=4 -DCALLS=1
  * quick: -DTH=1 -DHANDLERS=1 -DHEAPS=3 -DCALLS=2 -DJUMP
@@ -29,6 +30,8 @@
  * cycle: -DTH=2 -DHANDLERS=0 -DHEAPS=2 -DCALLS=1 -DSTOP
  * quick: -DTH=2 -DHANDLERS=0 -DHEAPS=3 -DCALLS=1 -DFORK
  * quick: -DTH=1 -DHANDLERS=1 -DHEAPS=4 -DCALLS=2 -DFORK
+ * quick: -DTH=2 -DHANDLERS=0 -DHEAPS=2 -DCALLS=2 -DFIRST
+ * quick: -DTH=1 -DHANDLERS=1 -DHEAPS=3 -DCALLS=2 -DFIRST
  * check: -DTH=3 -DHANDLERS=0 -DHEAPS=3 -DCALLS=1 -DFORK
  * check: -DTH=2 -DHANDLERS=1 -DHEAPS=2 -DCALLS=1
  * check: -DTH=3 -DHANDLERS=0 -DHEAPS=2 -DCALLS=1
@@ -45,6 +48,7 @@ byte user[HEAPS] = NONE;          /* users.c's words: the thread */
 bool noted[HEAPS];                /* the word is not 0 */
 bool had[HEAPS];                  /* a thread has it, of this process or of a parent */
 bool settled = true;              /* in this process */
+bool unknown;                     /* the first heap has a thread, and no word */
 #ifdef FORK
 bool ready;
 #else
@@ -187,12 +191,15 @@ inline heap_end_rest() {
 
 inline attach() {
   pool_claim(h);
-  if :: h != NONE -> atomic { user[h] = t; noted[h] = true } :: else fi;
+#ifdef FIRST
+  if :: h == 0 -> unknown = (t == 0 && !noted[0]) :: else fi;
+#endif
+  if :: h != NONE && !(unknown && h == 0) -> atomic { user[h] = t; noted[h] = true } :: else fi;
   if
   :: h == NONE
   /* a handler was here first */
   :: h != NONE && here[t] != NONE -> pool_rest(h); h = here[t]
-  :: atomic { h != NONE && here[t] == NONE -> here[t] = h }; had[h] = true; marked[t] = false
+  :: atomic { h != NONE && here[t] == NONE -> here[t] = h }; had[h] = noted[h]; marked[t] = false
   fi
 }
 
@@ -237,13 +244,14 @@ inline heap_enter() {
 /* Sooner or later. */
 inline users_settle() {
   if
-  :: !settled && here[t] != NONE && !noted[here[t]] ->
+  :: (!settled || unknown) && here[t] != NONE && !noted[here[t]] ->
      atomic { /* or a handler of the thread has, meanwhile */
        assert(!noted[here[t]] || user[here[t]] == t);
        user[here[t]] = t;
        noted[here[t]] = true
      };
      had[here[t]] = true;
+     unknown = false;
      settled = true
   :: skip
   fi
@@ -392,6 +400,6 @@ active proctype monitor() {
 #ifdef JUMP
   assert(kept <= 1)
 #else
-  assert(kept <= (stopped -> 2 + HANDLERS : (settled -> 0 : 2 + HANDLERS)))
+  assert(kept <= (stopped || !settled || unknown -> 2 + HANDLERS : 0))
 #endif
 }
