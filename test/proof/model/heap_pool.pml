@@ -22,7 +22,7 @@
  * costs one heap at most. With STOP the first thread may stop for ever at any point, in its handler
  * too, or die there, and the others still end. With FORK this is a child of fork: the first thread
  * forked, and has heap 0; heap 1 is that of a thread which is not here. Nobody knows either yet.
- * With FIRST heap 0 is the process's first one if the first thread gets it: there are no words then.
+ * With FIRST heap 0, if the first thread gets it, is the process's first: there are no words then.
  *
  * quick: -DTH=1 -DHANDLERS=2 -DHEAPS=4 -DCALLS=1
  * quick: -DTH=1 -DHANDLERS=1 -DHEAPS=3 -DCALLS=2 -DJUMP
