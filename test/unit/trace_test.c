@@ -160,7 +160,7 @@ TEST(trace, a_ring_keeps_the_last_events_and_finds_who_freed, "") {
   for (uintptr_t i = 1; i < 100000; i++) {
     e.address = i * 16;
     os_fake.frame_count = i % 7;
-    for (unsigned k = 0; k < 6; k++) frames[k] = (i << 40) + (k % 2 == 0 ? k : 0 - i);
+    for (unsigned k = 0; k < 6; k++) frames[k] = (i << 14) + (k % 2 == 0 ? k : 0 - i);
     trace_record(&e, true);
   }
   os_fake.now_ms += 3;
@@ -171,7 +171,7 @@ TEST(trace, a_ring_keeps_the_last_events_and_finds_who_freed, "") {
     CHECK(trace_find_free(i * 16, false, &found));
     CHECK_EQ((size_t)found.frame_count, min_size(i % 7, TRACE_FRAMES));
     for (unsigned k = 0; k < found.frame_count; k++)
-      CHECK_EQ(found.frames[k], (i << 40) + (k % 2 == 0 ? k : 0 - i));
+      CHECK_EQ(found.frames[k], (i << 14) + (k % 2 == 0 ? k : 0 - i));
   }
   CHECK(!trace_find_free(16, false, &found));
   CHECK_EQ(trace_lost(), (uint64_t)0);
