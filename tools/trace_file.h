@@ -1,7 +1,7 @@
 /* trace_file.h - a trace, read in the order of time
  * Owns:    trace_file_t.   Called by: tools/trace.c, the laboratory's native programs.
  *          Calls: support/trace.h for the format, libc.
- * Memory:  a cursor of 120 bytes for each chunk of 64 KiB, and a word or two for each thread whose
+ * Memory:  a cursor of 152 bytes for each chunk of 64 KiB, and a word or two for each thread whose
  *          place is asked for. The file is mapped; of its pages those stay in memory that some
  *          thread was writing at the moment that is read. */
 #ifndef TOOLS_TRACE_FILE_H

@@ -120,9 +120,10 @@ def command(options):
     said, grid = grid_of(options)
     if said["cut"]:
         say(f"{options.trace}: the trace is cut short")
+    code = 1 if said["cut"] else 0      # what is there is drawn all the same
     if options.json:
         print(json.dumps({**said, "shares": grid}))
-        return 0
+        return code
     try:
         figure = figure_of(said, grid, options)
     except ImportError as problem:
@@ -134,4 +135,4 @@ def command(options):
         write_picture(figure, page.with_suffix(".png"))
     write_page(page, options, said, figure)
     print(page)
-    return 0
+    return code

@@ -533,7 +533,8 @@ class Outside(unittest.TestCase):
         field = library.index(b"heap_t.binned\0") + 56
         for at, change, message in ((version, 1, "layout 0; this command reads .*, layout 1"),
                                     (version, 6, "layout 7; this command reads .*, layout 1"),
-                                    (field, 8, "'heap_t.binned' is")):
+                                    (field, 8, "'heap_t.binned' is otherwise: use the command "
+                                               "that came with /")):
             changed = bytearray(library)
             changed[at] ^= change
             path = self.path("libfreehold.so")

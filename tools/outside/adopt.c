@@ -110,8 +110,9 @@ static bool has_other_layout(const layout_t *its) {
   for (const layout_row_t *row = layout_table.rows; row < layout_table.end; row++) {
     const layout_row_t *found = row_named(row->name);
     if (found != NULL && found->value == row->value) continue;
-    fprintf(stderr, "another build: '%s' is %lld there, not %llu\n", row->name,
-            found == NULL ? -1LL : (long long)found->value, (unsigned long long)row->value);
+    fprintf(stderr,
+            "another build, in which '%s' is otherwise: use the command that came with %s\n",
+            row->name, library);
     break;
   }
   return false;

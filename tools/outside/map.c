@@ -7,6 +7,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 #include "../../src/heap/visit.h"
 #include "../../src/os/os.h"
@@ -199,6 +201,8 @@ static int write_page(const map_t *m, const char *path) {
   bool is_whole = ferror(out) == 0;
   if (fclose(out) == 0 && is_whole) return OUTSIDE_DONE;
   fprintf(stderr, "freehold: '%s' could not be written whole: %s\n", path, strerror(errno));
+  struct stat about;
+  if (stat(path, &about) == 0 && S_ISREG(about.st_mode)) unlink(path);
   return OUTSIDE_CANNOT_READ;
 }
 

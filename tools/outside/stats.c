@@ -153,8 +153,12 @@ int command_stats(int argc, char **argv) {
                                           {"help", no_argument, NULL, OPTION_HELP},
                                           {0}};
   int how = 't';
-  for (int o; (o = outside_option(argc, argv, options, help)) != -1; how = o)
+  for (int o; (o = outside_option(argc, argv, options, help)) != -1; how = o) {
     if (o == OPTION_WRONG) return OUTSIDE_BAD_USE;
+    if (how == 't' || how == o) continue;
+    fputs("freehold: stats: --json or --prometheus, not both\n", stderr);
+    return OUTSIDE_BAD_USE;
+  }
   int code = outside_open(argc, argv);
   view_t v = {.heaps = NULL};
   if (code != OUTSIDE_DONE) return code;

@@ -53,7 +53,8 @@ static void add_large(view_t *v, const slab_t *s, void *base) {
   add_to(&v->classes[0], &one);
 }
 
-static bool add_slab(slab_t *s, uint32_t word, void *base, void *context) {
+static bool add_slab(slab_t *s, uint32_t word, void *context) {
+  void *base = (void *)slab_base(s);
   if (slab_kind(word) == SLAB_LARGE) add_large(context, s, base);
   else if (word < CLASS_COUNT) add_small(context, s, word, base);
   else ((view_t *)context)->changed++;

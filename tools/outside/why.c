@@ -44,6 +44,9 @@ static void write_sum(const view_t *v) {
   write_part(dirty, whole, "empty slices that were not yet given back");
   write_part(maps, whole, "descriptors, maps and heaps");
   if (whole > known + maps) write_part(whole - known - maps, whole, "else, or changed meanwhile");
+  else if (whole < known + maps)
+    printf("  (%s more than in memory: it changed meanwhile)\n",
+           outside_size(known + maps - whole));
   uint64_t untouched = v->total.untouched + less(v->huge_live, v->huge_resident);
   printf("asked for and never touched: %s\n", outside_size(untouched));
 }
