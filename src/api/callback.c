@@ -177,7 +177,7 @@ _Noreturn cold void api_fatal(const char *what, const void *address, const char 
   fmt_print(&f, "freehold: %s", what);
   if (address != NULL) fmt_print(&f, ": %p", address);
   if (call != NULL) fmt_print(&f, " in %s()", call);
-  api_put_block(&f, what, address, call);
+  api_put_block(&f, what, address);
   line[f.used++] = '\n';
   if ((inside_of & IN_FATAL) != 0) { /* a callback of ours has brought it about */
     os_write(2, line, f.used);

@@ -24,12 +24,24 @@ typedef struct {
 
 /* ---- what is recorded ------------------------------------------------------------------------ */
 
-static out_of_line void record(trace_kind_t kind, const void *p, const request_t *r, bool failed) {
-  trace_event_t e = {.kind = kind, .failed = failed, .address = (uintptr_t)p};
+static always_inline void record_event(trace_event_t *e) {
   if (!trace_is_on()) return;
   heap_close_own();
+  trace_record(e, heap_of_thread() != NULL);
+}
+
+static out_of_line void record(trace_kind_t kind, const void *p, const request_t *r, bool failed) {
+  trace_event_t e = {.kind = kind, .failed = failed, .address = (uintptr_t)p};
   if (r != NULL) e.size = r->size, e.alignment = r->alignment, e.heap = (uintptr_t)r->heap;
-  trace_record(&e, heap_of_thread() != NULL);
+  record_event(&e);
+}
+
+/* Returns what is under way besides. */
+static out_of_line uint64_t record_free(trace_kind_t kind, const void *p, void *caller) {
+  trace_event_t e = {.kind = kind, .address = (uintptr_t)p, .frames = {(uintptr_t)caller}};
+  uint64_t before = *trace_freeing();
+  record_event(&e);
+  return before;
 }
 
 void api_closed_expanded(void *p, size_t size, bool is_done) {
@@ -110,17 +122,18 @@ cold void *api_closed_allocate(struct fh_heap *heap, size_t alignment, size_t si
 cold void api_closed_free(void *p, origin_t origin, const char *call) {
   if (p == NULL) return;
   if (unlikely(heap_is_foreign(p))) return api_foreign_free(p, call);
-  record(TRACE_FREE, p, NULL, false);
+  uint64_t before = record_free(TRACE_FREE, p, __builtin_return_address(0));
   fill_freed(p, call);
   uint64_t began = timing_begin();
   give_back(p, origin, call);
+  *trace_freeing() = before;
   timing_end(TIMING_FREE, began);
   timing_end_marked(began);
   let_go_if_asked();
 }
 
 /* As the heap does it, but each block that is copied is freed here. */
-static void *resize_and_fill(const request_t *r, void *p) {
+static out_of_line void *resize_and_fill(const request_t *r, void *p) {
   size_t before = usable_of(p, r->call), from = before;
   bool moves = option_get(OPTION_realloc_moves) != 0;
   char *block = moves || SECURE ? NULL : heap_resize(p, r->size, r->heap, r->call);
@@ -160,8 +173,9 @@ cold void *api_closed_realloc(struct fh_heap *heap, void *p, size_t size, const 
   api_look_for_news();
   api_deferred(false); /* before anything has moved: the callback may jump away */
   bool is_plain = option_get(OPTION_fill) == FILL_OFF && !option_get(OPTION_realloc_moves);
-  record(TRACE_FROM, p, NULL, false);
+  uint64_t before = record_free(TRACE_FROM, p, __builtin_return_address(0));
   void *block = is_plain ? resize_plainly(&r, p) : resize_and_fill(&r, p);
+  *trace_freeing() = before;
   record(TRACE_TO, block, &r, block == NULL);
   let_go_if_asked();
   return likely(block != NULL) ? block : refuse(&r);

@@ -5,7 +5,6 @@
  *          system calls; its memory comes from the system. */
 #include "api.h"
 
-#include "../secure/trailer.h"
 #include "../stock/stock.h"
 #include "../support/callstack.h"
 #include "../support/trace.h"
@@ -75,15 +74,10 @@ static void put_distance(fmt_t *out, const char *what, uint64_t bytes, const cha
   fmt_print(out, "%s%lu byte%s %s", what, bytes, bytes == 1 ? "" : "s", where);
 }
 
-/* Without what the secure grade puts behind the program's bytes. */
-static uint64_t size_of(const guard_slot_t *s) {
-  return atomic64_load_relaxed(&s->size) - (SECURE ? TRAILER_SIZE : 0);
-}
-
 /* Where `at` lies, beside a live block. */
 static void put_where(fmt_t *out, const guard_slot_t *s, uintptr_t at) {
   uintptr_t block = (uintptr_t)atomic_ptr_load_relaxed(&s->block);
-  uintptr_t end = block + size_of(s);
+  uintptr_t end = block + atomic64_load_relaxed(&s->asked);
   if (at >= end) put_distance(out, "overflow by ", at - end + 1, "behind");
   else put_distance(out, "underflow by ", block - at, "before");
 }
@@ -96,7 +90,7 @@ static void put_line(fmt_t *out, const fault_line_t *t, const char *what, const 
   if (what != NULL) fmt_print(out, "%s of", what);
   else if (is_freed) fmt_text(out, "use after free of");
   else put_where(out, s, (uintptr_t)at);
-  put_distance(out, " a block of ", size_of(s), "at ");
+  put_distance(out, " a block of ", atomic64_load_relaxed(&s->asked), "at ");
   fmt_print(out, "%p: %p in thread %u", atomic_ptr_load_relaxed(&s->block), at, os_thread_number());
   put_stack(out, t, "; allocated by thread ", &s->allocation);
   if (is_freed) put_stack(out, t, "; freed by thread ", &s->release);
@@ -160,18 +154,16 @@ static void find_stack(guard_stack_t *stack, const sampled_t *block) {
 }
 
 /* Of a double free: the free before, if rings are kept (option `trace_ring`). */
-static bool find_last_free(const char *what, const void *p, const char *call, trace_event_t *e) {
-  if (call == NULL || strncmp(what, "double free", 11) != 0) return false;
-  bool recorded = strncmp(call, "malloc_usable", 13) != 0 && strncmp(call, "fh_usable", 9) != 0;
-  return trace_find_free((uintptr_t)p, recorded, e);
+static bool find_last_free(const char *what, const void *p, trace_event_t *e) {
+  return strncmp(what, "double free", 11) == 0 && trace_find_free((uintptr_t)p, e);
 }
 
-cold void api_put_block(fmt_t *out, const char *what, const void *p, const char *call) {
+cold void api_put_block(fmt_t *out, const char *what, const void *p) {
   block_t b = {NULL, 0, NULL};
   trace_event_t before;
   if (p != NULL && find_block(p, &b))
     fmt_print(out, "; its block has %lu bytes at %p", b.size, b.at);
-  bool was_freed = find_last_free(what, p, call, &before);
+  bool was_freed = find_last_free(what, p, &before);
   fault_line_t *t = was_freed || callstack_is_started() ? os_map(sizeof *t) : NULL;
   if (t == NULL) return;
   guard_note_stack(&t->here);

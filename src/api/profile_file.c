@@ -15,11 +15,7 @@ typedef struct {
 static void put_names(names_t *n, const char *pattern, uint32_t number) {
   fmt_t f;
   fmt_start(&f, n->name, sizeof n->name, NULL, NULL);
-  for (; *pattern != '\0'; pattern++) { /* Bound: the option's text */
-    bool is_process = memcmp(pattern, "%p", 2) == 0, is_number = memcmp(pattern, "%n", 2) == 0;
-    if (is_process || is_number) fmt_decimal(&f, is_process ? os_process() : number), pattern++;
-    else fmt_char(&f, *pattern);
-  }
+  fmt_pattern(&f, pattern, os_process(), &number);
   fmt_start(&f, n->unfinished, sizeof n->unfinished, NULL, NULL);
   /* other threads and processes may write at once */
   fmt_print(&f, "%s.part%u.%u", n->name, os_process(), number);

@@ -158,6 +158,18 @@ void fmt_shown(fmt_t *f, const char *text, size_t length, size_t limit) {
   if (shown < length) fmt_text(f, "...");
 }
 
+bool fmt_pattern(fmt_t *f, const char *pattern, uint32_t process, const uint32_t *number) {
+  bool has_process = false;
+  for (; *pattern != '\0'; pattern++) { /* Bound: the option's text */
+    bool is_process = memcmp(pattern, "%p", 2) == 0;
+    bool is_number = number != NULL && memcmp(pattern, "%n", 2) == 0;
+    if (is_process || is_number) fmt_decimal(f, is_process ? process : *number), pattern++;
+    else fmt_char(f, *pattern);
+    has_process = has_process || is_process;
+  }
+  return has_process;
+}
+
 static void pad(fmt_t *f, size_t length, size_t width) {
   if (length < width) fmt_spaces(f, width - length);
 }

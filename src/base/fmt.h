@@ -53,6 +53,10 @@ hidden void fmt_percent(fmt_t *f, uint64_t part, uint64_t whole); /* 12.5%; - of
  * "...". */
 hidden void fmt_shown(fmt_t *f, const char *text, size_t length, size_t limit);
 
+/* A file's name: `pattern` with `process` for each %p and, if there is one, `*number` for each %n.
+ * True: it has a %p. */
+hidden bool fmt_pattern(fmt_t *f, const char *pattern, uint32_t process, const uint32_t *number);
+
 /* Columns: the text behind spaces, never cut. */
 hidden void fmt_size_right(fmt_t *f, uint64_t bytes, size_t width);
 hidden void fmt_percent_right(fmt_t *f, uint64_t part, uint64_t whole, size_t width);

@@ -22,6 +22,7 @@ typedef struct {
 /* The calling thread's. */
 typedef struct {
   stream_t stream;
+  uint64_t freeing;  /* trace_freeing */
   atomic32_t serial; /* 0: none yet. relaxed: the thread's and its handlers' */
 } trace_here_t;
 
@@ -33,16 +34,10 @@ LAYOUT_VARIABLE(trace_wish);
 
 /* ---- records --------------------------------------------------------------------------------- */
 
-static unsigned char *put_trace_number(unsigned char *at, uint64_t n) {
-  for (; n >= 128; n >>= 7) *at++ = (unsigned char)(n | 128); /* Bound: the bits of a word */
-  *at++ = (unsigned char)n;
-  return at;
-}
-
 static unsigned char *put_difference(unsigned char *at, uint64_t *last, uint64_t word) {
   uint64_t n = word - *last;
   *last = word;
-  return put_trace_number(at, n << 1 ^ (0 - (n >> 63)));
+  return bits_put_varint(at, n << 1 ^ (0 - (n >> 63)));
 }
 
 static unsigned char *put_address(unsigned char *at, uint64_t *last, uintptr_t address) {
@@ -50,7 +45,7 @@ static unsigned char *put_address(unsigned char *at, uint64_t *last, uintptr_t a
 }
 
 static unsigned char *put_code(unsigned char *at, uint64_t *last, const trace_event_t *e) {
-  at = put_trace_number(at, e->frame_count);
+  at = bits_put_varint(at, e->frame_count);
   for (unsigned i = 0; i < e->frame_count; i++) at = put_difference(at, last, e->frames[i]);
   return at;
 }
@@ -87,9 +82,9 @@ static bool put_sync(trace_file_t *s, stream_t *t) {
   unsigned char record[RECORD_MOST], *at = record;
   uint64_t now = os_now_ns() - atomic64_load_relaxed(&s->began);
   *at++ = TRACE_SYNC;
-  at = put_trace_number(at, os_thread_number());
-  at = put_trace_number(at, serial_here());
-  at = put_trace_number(at, now);
+  at = bits_put_varint(at, os_thread_number());
+  at = bits_put_varint(at, serial_here());
+  at = bits_put_varint(at, now);
   t->time = now, t->address = t->heap = t->code = 0;
   signal_fence();
   if (drop_others(s, t)) return false;
@@ -117,14 +112,23 @@ static bool find_room(trace_file_t *s, stream_t *t) {
 
 static bool frees(const trace_event_t *e) { return e->kind == TRACE_FREE || e->kind == TRACE_FROM; }
 
-/* In rings alone, for it takes time. */
-static out_of_line void find_code(trace_event_t *e) {
+/* In rings alone, for it takes time. In a static program the first frames are ours: those before
+ * `caller` do not count. */
+static out_of_line void find_code(trace_event_t *e, uintptr_t caller) {
+  enum { OURS_MOST = 12 };
+  uintptr_t frames[OURS_MOST + TRACE_FRAMES];
   if (likely(trace_ring_size() == 0) || !frees(e)) return;
   bool by_tables = option_get(OPTION_profile_stack) == STACK_TABLES;
-  e->frame_count = os_backtrace(e->frames, TRACE_FRAMES, by_tables);
+  unsigned first = 0, count = os_backtrace(frames, TRACE_FRAMES, by_tables);
+  if (count == TRACE_FRAMES && caller != 0 && frames[0] != caller)
+    count = os_backtrace(frames, ARRAY_LENGTH(frames), by_tables);
+  while (first < count && frames[first] != caller) first++; /* Bound: `frames` */
+  if (first == count) first = 0;
+  e->frame_count = (unsigned)min_size(count - first, TRACE_FRAMES);
+  memcpy(e->frames, &frames[first], e->frame_count * sizeof *frames);
 }
 
-static void write_event(trace_file_t *s, stream_t *t, const trace_event_t *e) {
+static out_of_line void write_event(trace_file_t *s, stream_t *t, const trace_event_t *e) {
   uint64_t now = os_now_ns() - atomic64_load_relaxed(&s->began);
   if (!find_room(s, t)) return trace_file_lose_event(s);
   bool is_heap = e->kind == TRACE_DELETE || e->kind == TRACE_DESTROY;
@@ -132,12 +136,12 @@ static void write_event(trace_file_t *s, stream_t *t, const trace_event_t *e) {
   *at++ =
     (unsigned char)(e->kind | (e->failed ? TRACE_FAILED : 0) | (e->heap != 0 ? TRACE_OF_HEAP : 0) |
                     (e->frame_count != 0 ? TRACE_HAS_CODE : 0));
-  at = put_trace_number(at, now > t->time ? now - t->time : 0);
+  at = bits_put_varint(at, now > t->time ? now - t->time : 0);
   t->time = max_size(now, t->time);
   if (!e->failed && e->kind != TRACE_LEAVE)
     at = put_address(at, is_heap ? &t->heap : &t->address, e->address);
-  if (trace_has_size(e->kind)) at = put_trace_number(at, e->size);
-  if (e->kind == TRACE_ALIGNED) at = put_trace_number(at, (unsigned)__builtin_ctzll(e->alignment));
+  if (trace_has_size(e->kind)) at = bits_put_varint(at, e->size);
+  if (e->kind == TRACE_ALIGNED) at = bits_put_varint(at, (unsigned)__builtin_ctzll(e->alignment));
   if (e->heap != 0) at = put_address(at, &t->heap, e->heap);
   if (e->frame_count != 0) at = put_code(at, &t->code, e);
   signal_fence();
@@ -156,20 +160,18 @@ void trace_record(trace_event_t *e, bool stays) {
   if (!trace_is_on()) return;
   trace_file_t *s = trace_file();
   if (!trace_file_is_begun(s)) return trace_file_lose_event(s);
-  stream_t *t = &trace_here.stream;
-  find_code(e);
-  if (likely(stays && !t->is_busy)) {
-    t->is_busy = true;
-    signal_fence();
-    write_event(s, t, e);
-    signal_fence();
-    t->is_busy = false;
-    return;
-  }
-  stream_t once = {0};
-  write_event(s, &once, e);
-  if (once.chunk != NULL) hand_chunk_on(s, once.chunk);
+  stream_t *own = &trace_here.stream, once = {0}, *t = stays && !own->is_busy ? own : &once;
+  find_code(e, e->frames[0]);
+  t->is_busy = true;
+  signal_fence();
+  write_event(s, t, e);
+  signal_fence();
+  t->is_busy = false;
+  if (frees(e)) trace_here.freeing = t->time + 1;
+  if (t == &once && once.chunk != NULL) hand_chunk_on(s, once.chunk);
 }
+
+uint64_t *trace_freeing(void) { return &trace_here.freeing; }
 
 /* The thread has none from now on. */
 static trace_chunk_t *take_own(stream_t *t) {
@@ -205,39 +207,47 @@ void trace_drop_stale(void) {
 
 typedef struct {
   uintptr_t address;
-  uint64_t skipped; /* the time of what does not count */
-  uint32_t thread;
+  uint32_t thread; /* the calling one */
   bool is_found;
   trace_event_t *found;
 } search_t;
 
-/* `copy`: of a chunk, whose thread goes on writing. */
-static void search_chunk(search_t *look, const trace_chunk_t *copy) {
+/* The call that is under way. */
+static bool is_now(const search_t *look, const trace_event_t *e) {
+  return e->thread == look->thread && e->time + 1 == *trace_freeing();
+}
+
+/* `copy`: of the bytes of a chunk that were used, whose thread goes on writing. */
+static void search_chunk(search_t *look, const trace_chunk_t *copy, size_t used) {
   trace_reader_t r;
   trace_event_t e;
-  size_t used = atomic32_load_relaxed(&copy->used);
-  if (copy->mark != TRACE_CHUNK_MARK || used > TRACE_CHUNK) return;
   trace_read_start(&r, copy, used);
   while (trace_read(&r, &e)) { /* Bound: the bytes of a chunk */
     if (!frees(&e) || e.address != look->address) continue;
     if (look->is_found && e.time < look->found->time) continue;
-    if (e.thread == look->thread && e.time == look->skipped) continue;
+    if (is_now(look, &e)) continue;
     look->is_found = true, *look->found = e;
   }
 }
 
-cold bool trace_find_free(uintptr_t address, bool recorded, trace_event_t *found) {
+/* A ring's chunks are used one after the other. */
+static void search_ring(search_t *look, const char *ring, trace_chunk_t *copy) {
+  for (size_t at = 0; at < trace_ring_size(); at += TRACE_CHUNK) { /* Bound: the option */
+    if (!os_copy(copy, ring + at, sizeof *copy) || copy->mark != TRACE_CHUNK_MARK) return;
+    size_t used = min_size(atomic32_load_relaxed(&copy->used), TRACE_CHUNK);
+    if (used > sizeof *copy && os_copy(copy, ring + at, used)) search_chunk(look, copy, used);
+  }
+}
+
+cold bool trace_find_free(uintptr_t address, trace_event_t *found) {
   trace_file_t *s = trace_file();
-  size_t ring = trace_ring_size();
-  if (s == NULL || ring == 0 || !trace_file_is_begun(s)) return false;
+  if (s == NULL || trace_ring_size() == 0 || !trace_file_is_begun(s)) return false;
   trace_chunk_t *copy = (trace_chunk_t *)os_map(TRACE_CHUNK);
   if (copy == NULL) return false;
-  uint32_t thread = recorded ? os_thread_number() : 0;
-  search_t look = {address, trace_here.stream.time, thread, false, found};
+  search_t look = {address, os_thread_number(), false, found};
   for (size_t i = 0; i < RINGS_MOST; i++) {
-    char *first = (char *)atomic_ptr_load_relaxed(&s->ring[i]);
-    for (size_t at = 0; first != NULL && at < ring; at += TRACE_CHUNK)
-      if (os_copy(copy, first + at, TRACE_CHUNK)) search_chunk(&look, copy);
+    const char *ring = (const char *)atomic_ptr_load_relaxed(&s->ring[i]);
+    if (ring != NULL) search_ring(&look, ring, copy);
   }
   os_unmap(copy, TRACE_CHUNK);
   if (look.is_found) found->time = os_now_ns() - atomic64_load_relaxed(&s->began) - found->time;

@@ -79,8 +79,8 @@ typedef struct {
   uintptr_t heap;         /* a first-class one, or 0 */
   uint64_t time;          /* ns since the trace began; this and what follows: when read */
   uint32_t thread, serial;
-  unsigned frame_count; /* 0: not known */
-  uintptr_t frames[TRACE_FRAMES];
+  unsigned frame_count;           /* 0: not known */
+  uintptr_t frames[TRACE_FRAMES]; /* to be recorded: the first is where the call returns, or 0 */
 } trace_event_t;
 
 /* ---- writing --------------------------------------------------------------------------------- */
@@ -104,9 +104,12 @@ hidden void trace_stopped(void);
 /* What the calling thread still has of a trace that was ended. */
 hidden void trace_drop_stale(void);
 hidden uint64_t trace_lost(void);
-/* The last free of that address in the rings, other than the call that is under way if that is
- * `recorded`; its time is how long ago it was. False: there is none. */
-hidden bool trace_find_free(uintptr_t address, bool recorded, trace_event_t *found);
+/* The time of the calling thread's free that is under way, plus 1; 0: none. A record sets it, and
+ * whoever frees then puts back what was there. */
+hidden uint64_t *trace_freeing(void);
+/* The last free of that address in the rings before the one under way; its time is how long ago it
+ * was. False: there is none. */
+hidden bool trace_find_free(uintptr_t address, trace_event_t *found);
 
 /* ---- asked for from outside ------------------------------------------------------------------ */
 

@@ -115,14 +115,8 @@ void trace_file_lose_event(trace_file_t *s) {
 /* Where the name does not tell processes apart, all but the first have their number behind it. */
 static void put_trace_name(trace_file_t *s, const char *pattern, bool is_first) {
   fmt_t f;
-  bool is_unique = is_first;
   fmt_start(&f, s->name, sizeof s->name, NULL, NULL);
-  for (; *pattern != '\0'; pattern++) { /* Bound: the option's text */
-    bool is_process = pattern[0] == '%' && pattern[1] == 'p';
-    if (is_process) fmt_decimal(&f, os_process()), pattern++;
-    else fmt_char(&f, *pattern);
-    is_unique = is_unique || is_process;
-  }
+  bool is_unique = fmt_pattern(&f, pattern, os_process(), NULL) || is_first;
   if (!is_unique) fmt_char(&f, '.'), fmt_decimal(&f, os_process());
   fmt_end(&f);
 }
@@ -276,7 +270,7 @@ void trace_drop_chunk(trace_chunk_t *chunk) {
 
 /* Those of another trace go. */
 static trace_chunk_t *take_handed(trace_file_t *s, uint32_t generation) {
-  for (unsigned i = 0; i < HANDED_MOST; i++) {
+  for (size_t i = 0, end = atomic64_load_relaxed(&s->handed_end); i < end; i++) {
     void *handed = atomic_ptr_load_relaxed(&s->handed[i]); /* relaxed: the swap reads again */
     if (handed == NULL) continue;
     if (!atomic_ptr_cas_acquire(&s->handed[i], &handed, NULL)) continue; /* S-trace */
@@ -301,10 +295,14 @@ trace_chunk_t *trace_leave_chunk(trace_chunk_t *chunk) {
   return next;
 }
 
+/* Each ring finds a place. Of other chunks those without one go: what is in them is in the file. */
 void trace_hand_on(trace_file_t *s, trace_chunk_t *chunk) {
-  for (unsigned i = 0; i < HANDED_MOST; i++) {
-    void *none = NULL;
-    if (atomic_ptr_cas_release(&s->handed[i], &none, chunk)) return; /* S-trace */
+  for (size_t i = 0; i < HANDED_MOST; i++) {
+    void *none = atomic_ptr_load_relaxed(&s->handed[i]); /* relaxed: the swap reads again */
+    if (none != NULL || !atomic_ptr_cas_release(&s->handed[i], &none, chunk))
+      continue; /* S-trace */
+    atomic64_raise_relaxed(&s->handed_end, i + 1);
+    return;
   }
   if (trace_ring_size() == 0) trace_drop_chunk(chunk);
 }
@@ -330,7 +328,10 @@ static void *map_piece(trace_file_t *s, int file, size_t size) {
 }
 
 static void *claim_piece(trace_file_t *s, size_t size) {
-  if (trace_path() == NULL) return os_map(size);
+  if (trace_path() == NULL) { /* the rings of a parent take no memory in a child of fork */
+    void *piece = os_map_unshared(size);
+    return piece != NULL ? piece : os_map(size);
+  }
   if (!hold_file(s)) return NULL;
   int file = find_trace(s);
   void *piece = file >= 0 ? map_piece(s, file, size) : NULL;
@@ -342,6 +343,8 @@ static void *claim_piece(trace_file_t *s, size_t size) {
 static cold trace_chunk_t *claim_chunk(trace_file_t *s, uint32_t generation) {
   size_t ring = trace_ring_size(), size = max_size(ring, TRACE_CHUNK);
   if (atomic32_load_relaxed(&s->is_full)) return NULL;
+  uint64_t number = ring != 0 ? atomic64_add_relaxed(&s->rings, 1) : 0;
+  if (number >= RINGS_MOST) return NULL;
   char *piece = (char *)claim_piece(s, size);
   if (piece == NULL) {
     atomic32_store_relaxed(&s->is_full, trace_file_is_of(s, generation));
@@ -349,8 +352,7 @@ static cold trace_chunk_t *claim_chunk(trace_file_t *s, uint32_t generation) {
   }
   for (size_t i = 0; i < size / TRACE_CHUNK; i++)
     ((trace_chunk_t *)(void *)(piece + i * TRACE_CHUNK))->index = (uint32_t)i;
-  uint64_t number = ring == 0 ? RINGS_MOST : atomic64_add_relaxed(&s->rings, 1);
-  if (number < RINGS_MOST) atomic_ptr_store_relaxed(&s->ring[number], piece);
+  if (ring != 0) atomic_ptr_store_relaxed(&s->ring[number], piece);
   return (trace_chunk_t *)(void *)piece;
 }
 

@@ -15,7 +15,7 @@
 
 #include "trace.h"
 
-enum { HANDED_MOST = 1024, RINGS_MOST = 4096 };
+enum { RINGS_MOST = 16384, HANDED_MOST = RINGS_MOST };
 
 typedef struct {
   atomic64_t stage;   /* how far it has come, and by whom; S-trace */
@@ -29,6 +29,7 @@ typedef struct {
   atomic32_t is_full;    /* relaxed: a hint, so that no more is asked for */
   atomic64_t end;        /* of the file. relaxed: each place is drawn once */
   atomic64_t lost;       /* relaxed: a sum */
+  atomic64_t handed_end; /* of places that were ever used. relaxed: a hint */
   atomic_ptr_t handed[HANDED_MOST]; /* chunks that threads have left; S-trace */
   atomic64_t rings;                 /* relaxed: each number is drawn once */
   atomic_ptr_t ring[RINGS_MOST];    /* relaxed: looked at by one that is about to die */

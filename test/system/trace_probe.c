@@ -86,9 +86,33 @@ static void forked_by_handlers(void) {
   while (wait(NULL) > 0) {}
 }
 
-static void *free_one(void *block) {
+__attribute__((noinline)) static void *free_one(void *block) {
   free(block);
   return NULL;
+}
+static void free_in_thread(void *block) {
+  pthread_t thread;
+  pthread_create(&thread, NULL, free_one, block);
+  pthread_join(thread, NULL);
+}
+/* By this thread and by another one, which never had a heap, or by a call that refuses the block
+ * before it counts as a free. */
+extern void free_sized(void *p, size_t size) __attribute__((weak));
+static void free_twice(const char *how) {
+  void *block = malloc(100);
+  p = malloc(100); /* the slab stays one of this class */
+  printf("%d\n", (int)getpid());
+  fflush(stdout);
+  if (strcmp(how, "twice-back") == 0) {
+    free_one(block);
+    free_in_thread(block);
+  } else if (strcmp(how, "twice-sized") == 0) {
+    free_one(block);
+    free_sized(block, 100);
+  } else {
+    free_in_thread(block);
+    free(block);
+  }
 }
 static void *churn(void *unused) {
   for (int i = 0; i < 50; i++) free(malloc(999));
@@ -310,7 +334,7 @@ int main(int argc, char **argv) {
   if (strcmp(what, "dies-in-end") == 0) deadly = stop;
   if (strcmp(what, "dies-in-record") == 0) deadly = record_first;
   if (deadly == record_first) step = 131; /* it takes a heap, too */
-  if (deadly == stop) step = 61;
+  if (deadly == stop) step = 31;
   if (deadly != NULL) at_each_step(others_go_on);
   if (strcmp(what, "refused") == 0) refused_late();
   if (strcmp(what, "full") == 0) find_no_room_late();
@@ -339,12 +363,6 @@ int main(int argc, char **argv) {
     for (int i = 3; i < 1000; i++) close(i);
     for (int i = 0; i < 100000; i++) free(p = malloc(2222));
   }
-  if (strcmp(what, "twice") == 0) {
-    p = malloc(100);
-    pthread_t thread;
-    pthread_create(&thread, NULL, free_one, p);
-    pthread_join(thread, NULL);
-    free(p);
-  }
+  if (strncmp(what, "twice", 5) == 0) free_twice(what);
   return 0;
 }

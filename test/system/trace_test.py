@@ -172,7 +172,7 @@ class Traces(unittest.TestCase):
     @unittest.skipUnless(platform.machine() == "x86_64", "single steps are those of x86-64")
     def test_a_thread_may_die_wherever_it_works_on_a_trace_and_the_others_lose_nothing(self):
         """The process is killed afterwards, so each file is as it was at some moment."""
-        for what, step in (("begin", 23), ("end", 61), ("record", 131)):
+        for what, step in (("begin", 23), ("end", 31), ("record", 131)):
             with self.subTest(what):
                 result = support.run([PROBE, "dies-in-" + what, self.path(what)],
                                      support.preloaded(support.LIBRARY, ""), timeout=250)
@@ -332,18 +332,38 @@ class Traces(unittest.TestCase):
             self.assertEqual(len(lines), 2)
         self.assertEqual(sorted(os.listdir(self.folder.name)), ["folder", "pipe"])
 
-    def test_a_ring_stays_small_and_says_who_freed_before(self):
+    def test_a_ring_stays_small(self):
         self.probe("handlers", "trace_ring:256K,trace:" + self.path("r"))
         self.assertLess(os.path.getsize(self.path("r")), 2 << 20)
         self.assertGreater(len(self.events("r", "--size", "2222")), 1000)
         frees = [e for e in self.events("r") if e["call"] == "free"]
         self.assertTrue(all(1 <= len(e["frames"]) <= 4 for e in frees))
+
+    def freed_before(self, result):
+        """The process, who freed the block before, where, and who has called now."""
+        found = re.search(r"^freehold: double free: 0x[0-9a-f]+ in free\w*\(\); .*"
+                          r"freed \d+ us before by thread (\d+) at trace_probe\S*\+(0x\S+).*"
+                          r"; called by thread (\d+) at trace_probe\S*\+0x.*\n$", result.stderr)
+        self.assertIsNotNone(found, result.stderr)
+        before, where, now = found.groups()
+        return result.stdout.strip(), before, int(where, 16), now
+
+    def test_a_ring_says_who_freed_before(self):
         for library in (support.LIBRARY, support.DEBUG_LIBRARY):
-            result = self.probe("twice", "trace_ring:1M", library, code=-signal.SIGABRT)
-            self.assertRegex(result.stderr,
-                             r"^freehold: double free: 0x[0-9a-f]+ in free\(\); .*"
-                             r"freed \d+ us before by thread \d+ at trace_probe\+0x.*"
-                             r"; called by thread \d+ at trace_probe\+0x.*\n$")
+            for how in ("twice", "twice-back", "twice-sized"):
+                result = self.probe(how, "trace_ring:1M", library, code=-signal.SIGABRT)
+                process, before, _, now = self.freed_before(result)
+                self.assertEqual(before == process, how != "twice", result.stderr)
+                self.assertEqual(now == process, how != "twice-back", result.stderr)
+
+    def test_a_ring_of_a_static_program_says_where_the_program_freed_before(self):
+        program = support.program("trace_probe.static")
+        names = support.run(["nm", "-n", program]).stdout.split("\n")
+        places = [(int(line.split()[0], 16), line.split()[2])
+                  for line in names if " t " in line.lower()]
+        result = support.run([program, "twice"], {"FREEHOLD_OPTIONS": "trace_ring:1M"})
+        where = self.freed_before(result)[2]
+        self.assertEqual([name for place, name in places if place < where][-1], "free_one")
 
     def test_it_goes_together_with_other_options(self):
         self.probe("known", "fill:both,realloc_moves:on,caches:off,profile:/dev/null,"

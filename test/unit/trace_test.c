@@ -1,4 +1,5 @@
 /* trace_test.c - tests of support/trace: what is written is what is read */
+#include "../../src/support/trace_file.h"
 #include "traces.h"
 
 #include <pthread.h>
@@ -153,6 +154,7 @@ TEST(trace, a_file_that_cannot_be_made_is_told, "") {
 TEST(trace, a_ring_keeps_the_last_events_and_finds_who_freed, "") {
   trace_event_t found;
   trace_event_t e = {.kind = TRACE_FREE, .alignment = 1};
+  uint64_t none = *trace_freeing();
   uintptr_t frames[6];
   CHECK(trace_start(NULL, 1));
   os_fake.thread = 5;
@@ -164,21 +166,23 @@ TEST(trace, a_ring_keeps_the_last_events_and_finds_who_freed, "") {
     trace_record(&e, true);
   }
   os_fake.now_ms += 3;
-  CHECK(trace_find_free(99999 * 16, false, &found));
+  *trace_freeing() = none;
+  CHECK(trace_find_free(99999 * 16, &found));
   CHECK_EQ(found.thread, 5u);
   CHECK_EQ(found.time, (uint64_t)3000000);
   for (uintptr_t i = 99990; i < 100000; i++) {
-    CHECK(trace_find_free(i * 16, false, &found));
+    CHECK(trace_find_free(i * 16, &found));
     CHECK_EQ((size_t)found.frame_count, min_size(i % 7, TRACE_FRAMES));
     for (unsigned k = 0; k < found.frame_count; k++)
       CHECK_EQ(found.frames[k], (i << 14) + (k % 2 == 0 ? k : 0 - i));
   }
-  CHECK(!trace_find_free(16, false, &found));
+  CHECK(!trace_find_free(16, &found));
   CHECK_EQ(trace_lost(), (uint64_t)0);
   os_fake.thread = 6;
   e.address = 99999 * 16;
   trace_record(&e, false);
-  CHECK(trace_find_free(99999 * 16, false, &found));
+  *trace_freeing() = none;
+  CHECK(trace_find_free(99999 * 16, &found));
   CHECK_EQ(found.thread, 6u);
 }
 
@@ -188,9 +192,42 @@ TEST(trace, the_call_under_way_is_not_taken_for_the_one_before, "") {
   CHECK(trace_start(NULL, 1));
   os_fake.thread = 5;
   trace_record(&e, true);
-  CHECK(!trace_find_free(160, true, &found));
+  CHECK(!trace_find_free(160, &found));
   os_fake.now_ms += 2;
   trace_record(&e, true);
-  CHECK(trace_find_free(160, true, &found));
+  CHECK(trace_find_free(160, &found));
   CHECK_EQ(found.time, (uint64_t)2000000);
+  os_fake.thread = 6;
+  os_fake.now_ms += 3;
+  trace_record(&e, false); /* of a thread without a stream of its own */
+  CHECK(trace_find_free(160, &found));
+  CHECK_EQ(found.thread, 5u);
+  CHECK_EQ(found.time, (uint64_t)3000000);
+}
+
+TEST(trace, a_call_that_was_not_recorded_finds_the_last_free, "") {
+  trace_event_t found;
+  trace_event_t e = {.kind = TRACE_FREE, .address = 160, .alignment = 1};
+  uint64_t none = *trace_freeing();
+  CHECK(trace_start(NULL, 1));
+  trace_record(&e, true);
+  *trace_freeing() = none; /* it has ended */
+  CHECK(trace_find_free(160, &found));
+}
+
+TEST(trace, rings_of_many_threads_that_ended_are_used_again, "") {
+  enum { MANY = 1500 };
+  static trace_chunk_t *chunks[MANY];
+  CHECK(trace_start(NULL, 1) && trace_open());
+  trace_file_t *s = trace_file();
+  uint32_t generation = atomic32_load_relaxed(&s->generation);
+  for (int round = 0; round < 3; round++) {
+    for (int i = 0; i < MANY; i++) {
+      chunks[i] = trace_take_chunk(s, generation);
+      CHECK(chunks[i] != NULL);
+      chunks[i]->generation = generation;
+    }
+    for (int i = 0; i < MANY; i++) trace_hand_on(s, chunks[i]);
+    CHECK_EQ(atomic64_load_relaxed(&s->rings), (uint64_t)MANY);
+  }
 }
