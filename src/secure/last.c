@@ -78,8 +78,9 @@ static void look_at_slab(slab_t *s, uint32_t word, void *base, last_look_t *look
   }
 }
 
-static bool look_at(slab_t *s, uint32_t word, void *base, void *context) {
+static bool look_at(slab_t *s, uint32_t word, void *context) {
   last_look_t *look = context;
+  void *base = (void *)slab_base(s);
   if (states_found(base) == NULL || word < class_of(CHECKED_LEAST)) return true;
   if (slab_kind(word) == SLAB_LARGE) look_at_large(s, word, base), look->left--;
   else look_at_slab(s, word, base, look);

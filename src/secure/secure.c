@@ -8,6 +8,7 @@
 #include "../heap/slow.h"
 #include "../os/os.h"
 #include "../slab/secrets.h"
+#include "../stock/guard.h"
 #include "../stock/quarantine.h"
 #include "../stock/sample.h"
 #include "checked.h"
@@ -94,7 +95,7 @@ static cold void *hand_out(void *p, trailer_t t) {
   if (unlikely(f.state == NULL && f.slab != NULL)) /* the heap would hand it out again */
     return large_free(NULL, f.slab, p, "malloc"), NULL;
   heap_clear(p, f.usable); /* nothing says that it lives, before it does */
-  if (f.state == NULL) trailer_write(f.block, f.usable, t);
+  if (f.state == NULL) trailer_write(f.block, f.usable, t), guard_note_asked(p, t.size);
   else make_live(&f, atomic8_load_relaxed(f.state), t); /* relaxed: as above */
   guard_protect(&f);
   return p;
@@ -337,6 +338,7 @@ static void *resized(const checked_t *f, size_t had, size_t extent, trailer_t ol
   trailer_write(f->block, f->usable, (trailer_t){size, old.origin});
   life += STATE_LIFE;
   if (f->state != NULL) atomic8_store_release(f->state, life | STATE_LIVE); /* S-state */
+  else guard_note_asked(bytes, size);
   guard_protect(f);
   return bytes;
 }
@@ -347,12 +349,10 @@ static void *resized_by_heap(void *p, size_t had, size_t extent, trailer_t old, 
   return resized(&f, had, extent, old, size);
 }
 
-/* From here on until it is resized, or not, nobody looks at it: the heap may move it. False: it
- * stays as it is. */
-static bool begin_resize(const checked_t *f, const char *call) {
-  uint8_t seen = checked_state(f);
-  if ((seen & STATE_IS) != STATE_LIVE) checked_refuse_state(seen, (void *)f->block, call);
-  if (!guard_unprotect(f)) return false;
+/* From here on until it is resized, or not, nobody looks at it: the heap may move it. `seen`: the
+ * state in which its trailer was read. False: it stays as it is. */
+static bool begin_resize(const checked_t *f, uint8_t seen, const char *call) {
+  if (!f->is_small && !guard_unprotect(f)) return false;
   if (f->state != NULL) end_life(f, seen, call);
   return true;
 }
@@ -369,7 +369,7 @@ static bool has_slack_for(size_t usable, size_t size) {
 }
 
 static bool fits(const checked_t *f, size_t size) {
-  return fast_is_right(f->usable, with_trailer(size));
+  return fast_fits(f->usable, with_trailer(size));
 }
 
 /* A small one stays where it is. What it grows by reads as zero. */
@@ -403,32 +403,34 @@ void *secure_resize_small(void *p, size_t size, const char *call) {
 }
 
 /* To a block of its own; the old one is as if it were freed. */
-static void *resize_by_copy(const checked_t *f, struct fh_heap *heap, trailer_t old, size_t size,
-                            const char *call) {
+static void *resize_by_copy(const checked_t *f, uint8_t seen, struct fh_heap *heap, trailer_t old,
+                            size_t size, const char *call) {
   size_t room = heap_with_headroom(f->usable, with_trailer(size));
   void *p = (void *)f->block, *block = allocate_room(heap, 1, size, room, old.origin);
   if (block == NULL && (size + TRAILER_SIZE > f->usable || !has_slack_for(f->usable, size)))
     return NULL;
+  if (block == NULL && f->state != NULL) end_life(f, seen, call);
   if (block == NULL) return resized(f, f->usable, extent_of(f), old, size);
   memcpy(block, p, min_size(size, old.size));
   secure_free(p, ORIGIN_ANY, call);
   return block;
 }
 
-/* A large one, which stays large. False: the system does not, or there would be more slack than a
- * trailer can say; it is as it was, except that its resizing has begun. */
-static bool resize_large_here(const checked_t *f, size_t size, const char *call) {
+/* A large one, which stays large. False: the system does not, or it is as short as a small one, or
+ * there would be more slack than a trailer can say. It is as it was, but its resizing has begun. */
+static bool resize_large_here(const checked_t *f, trailer_t old, size_t size, const char *call) {
   void *p = (void *)f->block;
-  return heap_expand(p, max_size(with_trailer(size), with_trailer(SMALL_MOST)), call) &&
-         has_slack_for(heap_usable_size(p, call), size);
+  size_t room = max_size(with_trailer(size), with_trailer(SMALL_MOST));
+  if (size <= old.size && room > f->usable) return false;
+  return heap_expand(p, room, call) && has_slack_for(heap_usable_size(p, call), size);
 }
 
 /* One that shrinks, if there is no memory for a copy. */
-static cold void *resize_without_memory(const checked_t *f, trailer_t old, size_t size,
-                                        const char *call) {
+static cold void *resize_without_memory(const checked_t *f, uint8_t seen, trailer_t old,
+                                        size_t size, const char *call) {
   size_t extent = extent_of(f);
-  if (f->is_small || size > old.size || !begin_resize(f, call)) return NULL;
-  if (resize_large_here(f, size, call))
+  if (f->is_small || size > old.size || !begin_resize(f, seen, call)) return NULL;
+  if (resize_large_here(f, old, size, call))
     return resized_by_heap((void *)f->block, f->usable, extent, old, size);
   cancel_resize(f);
   return NULL;
@@ -452,22 +454,23 @@ void *secure_resize(struct fh_heap *heap, void *p, size_t size, const char *call
   if (f.is_small && fits(&f, size)) return resized_here(&f, seen, t, size, call);
   void *moved = NULL;
   size_t extent = extent_of(&f);
-  bool begun = !f.is_small && with_trailer(size) > SMALL_MOST && begin_resize(&f, call);
+  bool begun = !f.is_small && with_trailer(size) > SMALL_MOST && begin_resize(&f, seen, call);
   if (begun) moved = heap_resize(p, with_trailer(size), heap, call);
   if (moved != NULL) return resized_by_heap(moved, f.usable, extent, t, size);
   if (begun) cancel_resize(&f);
-  void *copy = resize_by_copy(&f, heap, t, size, call);
-  return likely(copy != NULL) ? copy : resize_without_memory(&f, t, size, call);
+  void *copy = resize_by_copy(&f, seen, heap, t, size, call);
+  return likely(copy != NULL) ? copy : resize_without_memory(&f, seen, t, size, call);
 }
 
 bool secure_expand(void *p, size_t size, const char *call) {
   if (checked_is_empty(p)) return heap_expand(p, size, call);
   checked_t f = checked_find(p, call);
-  trailer_t t = checked_read(&f, checked_state(&f), call);
+  uint8_t seen = checked_state(&f);
+  trailer_t t = checked_read(&f, seen, call);
   if (size > PTRDIFF_MAX / 2 || (f.is_small && with_trailer(size) > f.usable)) return false;
   size_t extent = extent_of(&f);
-  if (!f.is_small && !begin_resize(&f, call)) return false;
-  bool is_done = f.is_small || resize_large_here(&f, size, call) ||
+  if (!begin_resize(&f, seen, call)) return size <= t.size;
+  bool is_done = f.is_small || resize_large_here(&f, t, size, call) ||
                  (size <= t.size && has_slack_for(f.usable, size)); /* a guarded one stays */
   if (is_done) resized_by_heap(p, f.usable, extent, t, size);
   else cancel_resize(&f);

@@ -35,7 +35,7 @@ typedef struct {
 /* Of a block: its trailer without what that says; and its first byte is the filler. relaxed: see
  * secrets */
 static always_inline uint64_t trailer_seal_by(uintptr_t block, const atomic64_t *secret) {
-  uint64_t hash = bits_fold(block ^ atomic64_load_relaxed(secret), 0x9E3779B97F4A7C15u);
+  uint64_t hash = bits_fold(block ^ atomic64_load_relaxed(secret), bits_golden);
   return (hash | 0x8000000000000080u) & 0xBFFFFFFFFFFFFFBFu;
 }
 static always_inline uint64_t trailer_seal(uintptr_t block) {

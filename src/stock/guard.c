@@ -112,6 +112,7 @@ void *guard_malloc(const heap_t *h, size_t size, size_t alignment) {
   memset(block + size, FILLED, (size_t)(end - block) - size);
   atomic_ptr_store_relaxed(&s->block, block);
   atomic64_store_relaxed(&s->size, size);
+  atomic64_store_relaxed(&s->asked, size);
   atomic64_store_relaxed(&s->pages, pages);
   sampled_set(&s->sampled, 0, 0);
   guard_note_stack(&s->allocation);
@@ -158,6 +159,13 @@ size_t guard_size(guard_t *g, const void *p, const char *call) {
   const guard_slot_t *s = find_slot(g, p, call);
   if (state_of(s) != GUARD_LIVE) report_and_die(g, "double free", s, p, call);
   return atomic64_load_relaxed(&s->size);
+}
+
+void guard_note_asked(const void *p, size_t size) {
+  uintptr_t tenant = map_find(p);
+  guard_slot_t *s =
+    map_kind(tenant) == TENANT_GUARDED ? guard_slot_of(map_record(tenant), p) : NULL;
+  if (s != NULL) atomic64_store_relaxed(&s->asked, size);
 }
 
 void guard_free(guard_t *g, void *p, const char *call) {

@@ -1,7 +1,7 @@
 /* guard.h - blocks between pages that nobody can read                                layer 5: stock
  * Owns:    slots for them, in a region that is protected except their pages, and what is known of
- *          each.   Called by: stock, heap, api.   Calls: slab, sample, pool, arena, bitmap, map,
- *          support, os.
+ *          each.   Called by: stock, heap, secure, api.   Calls: slab, sample, pool, arena, bitmap,
+ *          map, support, os.
  * Threads: any, also in signal handlers. A guarded block belongs to whoever holds it. What is known
  *          of a slot others may read at any time: it is of about that moment. A thread that stops
  *          inside keeps one slot from being used.
@@ -33,7 +33,8 @@ typedef struct {
 /* relaxed: see Threads */
 typedef struct {
   atomic_ptr_t block;
-  atomic64_t size, pages; /* bytes: as asked for; of open pages */
+  atomic64_t size, pages; /* bytes: as the heap was asked for; of open pages */
+  atomic64_t asked;       /* bytes: as the program asked for */
   atomic32_t state;       /* guard_state_t */
   atomic32_t freed;       /* how many were freed before it */
   guard_stack_t allocation, release;
@@ -52,8 +53,7 @@ typedef struct {
   guard_slot_t slots[GUARD_SLOTS];
 } guard_t;
 enum {
-  GUARD_PAGES = 64 << 10, /* the largest pages of any processor */
-  GUARD_FIRST = (sizeof(guard_t) + GUARD_PAGES - 1) / GUARD_PAGES * GUARD_PAGES,
+  GUARD_FIRST = (sizeof(guard_t) + PAGE_ANYWHERE - 1) / PAGE_ANYWHERE * PAGE_ANYWHERE,
   GUARD_END = GUARD_FIRST + GUARD_SLOTS * GUARD_STRIDE
 };
 static inline bool guard_owns(const guard_t *record, const void *p) {
@@ -73,6 +73,8 @@ hidden void *guard_malloc(const heap_t *h, size_t size, size_t alignment);
 /* `p` lies in a window whose tenant is `record`; `call` is named in errors. */
 hidden void guard_free(guard_t *record, void *p, const char *call);
 hidden size_t guard_size(guard_t *record, const void *p, const char *call); /* `fatal`: no block */
+/* If the block is guarded: the program asked for so many bytes of it. */
+hidden void guard_note_asked(const void *p, size_t size);
 /* The next one from `*number` on in which a block lives, and its number is passed; NULL: none. */
 hidden guard_slot_t *guard_next(size_t *number);
 hidden size_t guard_resident(const guard_slot_t *s); /* bytes */

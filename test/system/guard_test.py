@@ -50,8 +50,10 @@ class Guards(unittest.TestCase):
 
     def test_in_the_secure_grade_a_block_has_the_size_that_was_asked_for(self):
         secure = os.path.join(os.path.dirname(support.LIBRARY), "libfreehold-secure.so")
-        result = support.run([PROBE, "freed", "100"], support.preloaded(secure, self.OPTIONS))
-        self.assertRegex(result.stderr, r"\Afreehold: use after free of a block of 100 bytes at ")
+        for size in ("1", "100", "20000"):
+            result = support.run([PROBE, "freed", size], support.preloaded(secure, self.OPTIONS))
+            self.assertRegex(result.stderr,
+                             r"\Afreehold: use after free of a block of %s bytes? at " % size)
 
     def test_the_stacks_name_the_program(self):
         result = next(self.run_probe("freed", "100"))

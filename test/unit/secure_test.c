@@ -249,6 +249,31 @@ TEST(secure, a_large_block_that_expands_to_less_has_that_size, "") {
   secure_free(p, ORIGIN_MALLOC, "free");
 }
 
+TEST(secure, a_block_that_the_system_does_not_open_is_as_long_as_before, "") {
+  char *p = allocate(KiB(200));
+  os_fake_fail(1u << OS_FAKE_PROTECT, 1, true);
+  CHECK(secure_expand(p, KiB(100), "test"));
+  CHECK(!secure_expand(p, KiB(300), "test"));
+  os_fake_fail(1u << OS_FAKE_PROTECT, 0, false);
+  CHECK_EQ(secure_size(p, "test"), (size_t)KiB(200));
+  secure_free(p, ORIGIN_MALLOC, "free");
+}
+
+TEST(secure, a_sampled_block_that_expands_to_less_does_not_grow, "") {
+  char *p = NULL, *before;
+  CHECK(sample_start(1));
+  for (int i = 0; i < 100 && (p == NULL || (slab_word(slab_of(p)) & SLAB_IS_SAMPLED) == 0); i++)
+    p = allocate(100);
+  CHECK((slab_word(slab_of(p)) & SLAB_IS_SAMPLED) != 0);
+  size_t usable = heap_usable_size(p, "test");
+  before = p;
+  CHECK(secure_expand(p, 50, "test") && p == before);
+  CHECK_EQ(secure_size(p, "test"), (size_t)50);
+  CHECK_EQ(heap_usable_size(p, "test"), usable);
+  CHECK((slab_word(slab_of(p)) & SLAB_IS_SAMPLED) != 0);
+  sample_start(0);
+}
+
 TEST(secure, at_the_end_of_a_heap_each_block_is_looked_at_and_none_is_left_live, "") {
   static const size_t ends[] = {100, 100000, MiB(600)};
   for (size_t i = 0; i < ARRAY_LENGTH(ends); i++) {
