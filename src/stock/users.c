@@ -32,7 +32,7 @@ LAYOUT_VARIABLE(users);
 
 /* 1: a thread has the heap, as a child of fork still knows. Where the word is 0 as well, that was a
  * thread of a parent. */
-static large_table atomic16_t had[PLACES];
+static large_table atomic16_t had_thread[PLACES];
 
 static users_t *find_words(void) { return atomic_ptr_load_acquire(&users); } /* S-users */
 bool users_are_known(void) { return find_words() != NULL; }
@@ -60,12 +60,12 @@ static bool change(users_t *u, size_t number, uint64_t before, uint64_t thread) 
   return true;
 }
 
-void users_keep_no_more(size_t number) { atomic16_store_relaxed(&had[number], 0); }
+void users_forget(size_t number) { atomic16_store_relaxed(&had_thread[number], 0); }
 
 void users_note(size_t number, uint64_t thread) {
   users_t *u = find_words();
   if (u == NULL) return;
-  if (thread == 0) users_keep_no_more(number);
+  if (thread == 0) users_forget(number);
   change(u, number, atomic64_load_relaxed(&u->words[number]), thread);
   if (users_count() > PROCESSORS_LEAST && atomic32_load_relaxed(&processors) == 0)
     atomic32_store_relaxed(&processors, (uint32_t)os_processors());
@@ -86,7 +86,7 @@ size_t users_running(void) {
 void users_keep(size_t number) {
   const users_t *u = find_words();
   if (u != NULL && atomic64_load_relaxed(&u->words[number]) != 0)
-    atomic16_store_relaxed(&had[number], 1);
+    atomic16_store_relaxed(&had_thread[number], 1);
 }
 
 void users_leave(size_t number) {
@@ -95,7 +95,7 @@ void users_leave(size_t number) {
 
 void users_leave_behind(size_t number, uint64_t thread) {
   if (thread != USERS_PARENTS) users_note(number, thread);
-  atomic16_store_relaxed(&had[number], 1);
+  atomic16_store_relaxed(&had_thread[number], 1);
 }
 
 static users_stage_t find_stage(void) {
@@ -122,13 +122,18 @@ bool users_have_strays(void) { return find_stage() == USERS_SETTLED && users_cou
 
 /* `word` is its, and was read before. */
 static bool is_parents(size_t number, uint64_t word) {
-  return word == 0 && find_stage() != USERS_NEW && atomic16_load_relaxed(&had[number]) != 0;
+  return word == 0 && find_stage() != USERS_NEW && atomic16_load_relaxed(&had_thread[number]) != 0;
 }
 
+/* A handler may fork in the middle of this, and take the heap in the child before it comes back,
+ * for it is a parent's there. Then the word is not what was written here: the heap is another's. */
 static bool take_over_word(users_t *u, size_t number, uint64_t word, uint64_t caller) {
-  if (!change(u, number, word, caller)) return false;
-  users_keep_no_more(number);
-  return true;
+  if (!change(u, number, word, caller) || users_thread(number) != caller) return false;
+  users_forget(number);
+  signal_fence();
+  if (users_thread(number) == caller) return true;
+  users_keep(number); /* whoever took it does so */
+  return false;
 }
 
 uint64_t users_take_dead(size_t number, uint64_t caller) {
@@ -156,7 +161,8 @@ bool users_take_parents(size_t places, size_t *number) {
 
 int32_t users_count(void) {
   const users_t *u = find_words();
-  return u == NULL ? 0 : (int32_t)atomic32_load_relaxed(&u->count);
+  int32_t count = u == NULL ? 0 : (int32_t)atomic32_load_relaxed(&u->count);
+  return count > 0 ? count : 0; /* a thread that died in the middle of a change is not counted */
 }
 
 bool users_are_many(void) { return unlikely(users_count() > option_get(OPTION_caching_threads)); }

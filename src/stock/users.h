@@ -24,7 +24,7 @@ hidden bool users_are_known(void);
 hidden void users_note(size_t number, uint64_t thread);
 /* A child of fork is to know that a thread had it, or not any more. */
 hidden void users_keep(size_t number);
-hidden void users_keep_no_more(size_t number);
+hidden void users_forget(size_t number);
 /* Nobody uses it from now on, if a thread did. */
 hidden void users_leave(size_t number);
 /* `number`: of the calling thread's own heap, which gets its word if it has none, or

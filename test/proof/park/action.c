@@ -65,18 +65,26 @@ static void work_after_loss(void) {
 
 /* ---- children -------------------------------------------------------------------------------- */
 
-static void fork_and_wait(void) {
+static bool is_child;
+_Noreturn static void end_child(void) {
+  round_in_child();
+  exit(0);
+}
+
+/* `in_child` may return: the child's thread goes on where it was interrupted, and ends. */
+static void fork_to(void (*in_child)(void)) {
   int status;
   pid_t child = fork();
   if (child == 0) {
     prctl(PR_SET_PDEATHSIG, SIGKILL);
-    round_in_child();
-    exit(0);
+    is_child = true;
+    return in_child();
   }
   if (child < 0 || waitpid(child, &status, 0) != child) park_fail("fork");
   if (WIFSIGNALED(status)) park_fail("the child gets signal %d", WTERMSIG(status));
   if (WEXITSTATUS(status) != 0) park_fail("the child fails");
 }
+static void fork_and_wait(void) { fork_to(end_child); }
 
 static void fork_then_let_go(void) {
   fork_and_wait();
@@ -105,6 +113,8 @@ static void let_go_here(void) {
   api.collect(true);
 }
 
+static void fork_and_go_on(void) { fork_to(let_go_here); }
+
 static void jump(void) { siglongjmp(outside, 1); }
 static void work_and_jump(void) {
   work_here();
@@ -124,6 +134,7 @@ const action_t actions[] = {
   {"REENTER-LONGJMP", work_and_jump, work_after_loss, true, false, false},
   {"FORK", fork_and_wait, judge_strictly, false, true, false},
   {"FORK-HELPER", stay, fork_then_let_go, false, true, false},
+  {"FORK-CHILD", fork_and_go_on, judge_strictly, false, false, false},
   {"DIE", snapshot_die, work_after_loss, true, false, false},
   {"CANCEL", cancel, work_after_loss, true, false, false},
 };
@@ -161,6 +172,7 @@ static void run_or_jump(const operation_t *operation) {
 static void at_thread_end(void *operation) {
   step_end();
   if ((((const operation_t *)operation)->flags & LATE) != 0) run_or_jump(operation);
+  if (is_child) end_child();
   snapshot_finish();
 }
 

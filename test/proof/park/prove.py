@@ -50,7 +50,8 @@ ROUNDS = 16           # of a loop; with all of them half of the points are in tw
 PEER_ACTIONS = ("PARK", "REENTER", "FORK")
 ACTIONS = {"PARK": "park", "REENTER": "re-enter", "REENTER-COLLECT": "collect",
            "REENTER-LONGJMP": "jump",
-           "FORK": "fork", "FORK-HELPER": "fork by another", "DIE": "die", "CANCEL": "cancel"}
+           "FORK": "fork", "FORK-HELPER": "fork by another",
+           "FORK-CHILD": "fork, both go on", "DIE": "die", "CANCEL": "cancel"}
 # calls that look at all that there is: not in the column of the worst
 WHOLE = ("fh_collect",)
 LOSING = ("REENTER-LONGJMP", "DIE", "CANCEL")
