@@ -205,7 +205,7 @@ typedef struct fh_heap_stats {
   char name[32];        /* ended by a zero byte */
 } fh_heap_stats_t;
 
-/* Fills `*stats`; a step for each of the heap's threads at once. False if struct_size is not one
+/* Fills `*stats`; one step per thread that was in it at once. False if struct_size is not one
  * that this library knows. Ours. */
 FH_API bool fh_heap_stats_get(fh_heap_t *heap, fh_heap_stats_t *stats);
 

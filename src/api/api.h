@@ -59,12 +59,14 @@ hidden void api_output(const char *text, size_t length);
 /* The error callback, if there is one and it is not what is running. */
 hidden void api_error(int error);
 
-/* NULL with ENOMEM, after the error callback; NULL with EINVAL. */
+/* NULL with ENOMEM, after the error callback. */
 hidden void *api_no_memory(void);
-/* Likewise, or an end with these. A product beyond SIZE_MAX is that. */
+/* Likewise; with `abort_on_oom` the process ends with a line that names both. `size`: SIZE_MAX for
+ * a product beyond it. */
 hidden void *api_no_memory_for(size_t size, const char *call);
+/* NULL with EINVAL. */
 hidden void *api_invalid(void);
-/* The callback for work that was put off, likewise. */
+/* The callback for work that was put off, if there is one and it is not what is running. */
 hidden void api_deferred(bool force);
 /* What the budget has to report: the callback for pressure, or a line about the container's files.
  * False: there is no news, or this is not the moment. */
@@ -93,8 +95,17 @@ hidden size_t api_foreign_size(const void *p, const char *call);
 /* `block` of `size` bytes takes its place, and is returned; NULL: it stays. */
 hidden void *api_foreign_move(void *p, void *block, size_t size, const char *call);
 
-/* The fast paths, or in the secure grade those that check. */
+/* Any call, when an option wants to see all of them or the fast path refuses it (closed.c). `heap`:
+ * a first-class one, or NULL. What is allocated for calloc is not cleared yet. */
+struct fh_heap;
+hidden void *api_closed_allocate(struct fh_heap *heap, size_t alignment, size_t size,
+                                 origin_t origin, bool is_calloc, const char *call);
+hidden void *api_closed_realloc(struct fh_heap *heap, void *p, size_t size, const char *call);
 hidden void api_closed_free(void *p, origin_t origin, const char *call);
+hidden void api_closed_expanded(void *p, size_t size, bool is_done);
+hidden void api_closed_heap_ends(struct fh_heap *heap, bool is_destroyed);
+
+/* The fast paths, or in the secure grade those that check. */
 static always_inline void *api_malloc_or(size_t size, origin_t origin, void *(*slow)(size_t size)) {
   return SECURE ? secure_malloc(size, origin, slow) : fast_malloc_or(size, slow);
 }
@@ -122,22 +133,13 @@ hidden void api_free(void *p, const char *call);
 hidden void api_free_slow(void *p);
 hidden size_t api_usable_size(const void *p, const char *call);
 
-/* The same calls when an option wants to see all of them (closed.c). `heap`: a first-class one, or
- * NULL. What is allocated for calloc is not cleared yet. */
-struct fh_heap;
-hidden void *api_closed_allocate(struct fh_heap *heap, size_t alignment, size_t size,
-                                 origin_t origin, bool is_calloc, const char *call);
-hidden void *api_closed_realloc(struct fh_heap *heap, void *p, size_t size, const char *call);
-hidden void api_closed_expanded(void *p, size_t size, bool is_done);
-hidden void api_closed_heap_ends(struct fh_heap *heap, bool is_destroyed);
-
 /* Writes "freehold: <what>: <address> in <call>()", and behind it what is known of the block; calls
  * the error callback with EFAULT and aborts. */
 _Noreturn hidden void api_fatal(const char *what, const void *address, const char *call);
 /* The block around `p`, live or free, if it is known which that is; with rings, of a double free,
  * who freed it before and where. Then, or with a profile on, also where the caller is, and where
  * that block was allocated, if it is sampled. */
-hidden void api_put_block(fmt_t *out, const char *what, const void *p, const char *call);
+hidden void api_put_block(fmt_t *out, const char *what, const void *p);
 
 /* What came with an alignment goes with the same. */
 static always_inline void api_check_alignment(const void *p, size_t alignment, const char *call) {

@@ -57,7 +57,7 @@ void *api_realloc(void *p, size_t size, const char *call) {
   }
   void *resized = SECURE ? secure_resize_small(p, size, call) : NULL;
   if (SECURE && likely(resized != NULL)) return resized;
-  if (!SECURE && likely(fast_is_right_here(p, size))) return p;
+  if (!SECURE && likely(fast_fits_here(p, size))) return p;
   if (unlikely(SECURE || api_is_closed() || heap_chosen() != NULL))
     return api_closed_realloc(heap_chosen(), p, size, call);
   if (unlikely(heap_is_foreign(p))) return take_foreign(p, size, call);

@@ -22,10 +22,7 @@ enum { WIRE_NUMBER = 0, WIRE_BYTES = 2 };
 /* ---- bytes ----------------------------------------------------------------------------------- */
 
 static size_t put_varint(unsigned char *at, uint64_t n) {
-  size_t length = 0;
-  for (; n > 127; n >>= 7) at[length++] = (unsigned char)(n | 128); /* Bound: 10 bytes */
-  at[length++] = (unsigned char)n;
-  return length;
+  return (size_t)(bits_put_varint(at, n) - at);
 }
 
 static size_t put_number(unsigned char *at, unsigned field, uint64_t n) {
@@ -119,7 +116,7 @@ void pprof_value_type(pprof_t *p, const char *type, const char *unit) {
 /* False if it was there before, or if there are more than was said at the start. Half of the
  * buckets stay free. */
 static bool note_seen(pprof_t *p, uintptr_t address) {
-  size_t at = address * 0x9E3779B97F4A7C15u >> 20;
+  size_t at = address * bits_golden >> 20;
   for (;; at++) { /* Bound: the buckets in use, at most half of them */
     uintptr_t *bucket = &p->seen[at & (p->seen_size - 1)];
     if (*bucket == address) return false;

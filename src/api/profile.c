@@ -98,7 +98,7 @@ typedef struct {
 static void write_block(const sampled_t *block, void *context) {
   labels_t *l = context;
   const uintptr_t *frames;
-  uint64_t up = (l->rounding += 0x9E3779B97F4A7C15u) / (UINT64_MAX / POISSON_ONE + 1);
+  uint64_t up = (l->rounding += bits_golden) / (UINT64_MAX / POISSON_ONE + 1);
   uint64_t blocks = (sampled_blocks(block) + up) / POISSON_ONE;
   const callstack_t *s = callstack_at(sampled_stack(block), &frames);
   if (blocks == 0 || s == NULL) return;

@@ -65,7 +65,7 @@ FH_API void *fh_realloc_zeroed_at_least(void *p, size_t old_size, size_t size, s
 
 /* Is it worthwhile to keep a block of `usable` bytes for so many? */
 static bool is_right(size_t usable, size_t size) {
-  return fast_is_right(usable, size) || (usable > SMALL_MOST && size > SMALL_MOST);
+  return fast_fits(usable, size) || (usable > SMALL_MOST && size > SMALL_MOST);
 }
 
 /* Whatever realloc does with the block, it stays aligned. Where pages move a slice begins. */

@@ -104,9 +104,9 @@ RUNTIME_NAMES(IMPORTED)
 
 enum { NAMED_FREE = 3, NAMED_MSIZE, NAMES = 12, RUNTIMES_MOST = 8 };
 #define NAME(name, ours) #name,
-#define OURS(name, ours) (void *)ours,
+#define REPLACEMENT(name, ours) (void *)ours,
 static const char *const names[] = {RUNTIME_NAMES(NAME)};
-static void *const ours[] = {RUNTIME_NAMES(OURS)};
+static void *const ours[] = {RUNTIME_NAMES(REPLACEMENT)};
 _Static_assert(ARRAY_LENGTH(names) == NAMES, "each has its place");
 
 typedef struct {

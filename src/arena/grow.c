@@ -263,7 +263,7 @@ static uint64_t group_to_unmap(const arena_t *a, size_t word) {
 typedef enum { NOT_TRIED, GIVEN, REFUSED } trial_t;
 static trial_t try_one(arena_t *a, size_t word) {
   uint64_t free = group_to_unmap(a, word),
-           bit = bitmap_claim_some(&a->free[word], free & (0 - free));
+           bit = bitmap_claim_some(&a->free[word], bits_lowest_one(free));
   size_t slice = word * 64 + (bit == 0 ? 0 : bits_lowest(bit)), dirty = 0;
   void *at = arena_address(a, slice);
   if (bit == 0) return NOT_TRIED;
@@ -298,18 +298,19 @@ static size_t unmap_group(arena_t *a, size_t word) {
 }
 
 /* After a refusal it is not tried again for some ms, twice as many each time. */
-static pace_t given;
+static pace_t unmap_trials;
 
 static void note_in_vain(void) {
-  uint32_t wait = atomic32_load_relaxed(&given.wait);
-  pace_note(&given, os_now_ms(), wait == 0 ? GIVEN_WAIT : min_size(2 * wait, GIVEN_WAIT_MOST));
+  uint32_t wait = atomic32_load_relaxed(&unmap_trials.wait);
+  pace_note(&unmap_trials, os_now_ms(),
+            wait == 0 ? GIVEN_WAIT : min_size(2 * wait, GIVEN_WAIT_MOST));
 }
 
 bool arena_unmap_free(void) {
   size_t unmapped = 0;
   unsigned refusals = 0;
   trial_t trial = NOT_TRIED;
-  if (!pace_is_due(&given, os_now_ms(), 0)) return false;
+  if (!pace_is_due(&unmap_trials, os_now_ms(), 0)) return false;
   for (size_t i = 0; i < arena_count(); i++) {
     arena_t *a = arena_at(i);
     for (size_t word = 0; a != NULL && word < ARENA_WORDS; word++) {
@@ -319,7 +320,7 @@ bool arena_unmap_free(void) {
       if (trial == REFUSED && ++refusals == GIVEN_TRIES) return note_in_vain(), false;
     }
   }
-  if (trial == GIVEN) pace_set_wait(&given, 0);
+  if (trial == GIVEN) pace_set_wait(&unmap_trials, 0);
   return unmapped != 0;
 }
 

@@ -16,8 +16,8 @@
 #define unlikely(x) __builtin_expect(!!(x), 0)
 #define aligned_to(n) __attribute__((aligned(n)))
 /* A large table of which most programs touch the first entries. It lies behind all other variables,
- * so that these share their pages; and the first of them, whose entries share the last of these
- * pages, before all others. Constants that most programs read lie beside what they execute. (In a
+ * so that these share their pages. `first_table` lies before all others: its first entries share
+ * their last page. Constants that most programs read lie beside what they execute. (In a
  * Windows file a section of its own would store the zeros.) */
 #if !defined(__ELF__) || defined(_WIN32)
 #define large_table
@@ -79,13 +79,14 @@ enum { SLICE_SHIFT = 16, WINDOW_SHIFT = 30, ADDRESS_BITS = 48, LOADED_BITS = 32 
 #else
 enum { SLICE_SHIFT = 16, WINDOW_SHIFT = 28, ADDRESS_BITS = 32, LOADED_BITS = 24 };
 #endif
-/* Bytes: the largest pages of the systems for this processor that we know. */
+/* Bytes: the largest pages of any processor, and of the systems for this one that we know. */
+enum { PAGE_ANYWHERE = 64 << 10 };
 #if defined(__x86_64__) || defined(__i386__) || defined(__riscv) || defined(__s390x__)
 enum { PAGE_MOST = 4096 };
 #elif defined(__APPLE__)
 enum { PAGE_MOST = 16384 };
 #else
-enum { PAGE_MOST = 65536 };
+enum { PAGE_MOST = PAGE_ANYWHERE };
 #endif
 #define SLICE_SIZE ((size_t)1 << SLICE_SHIFT)      /* the grain of the slice allocator */
 #define WINDOW_SIZE ((size_t)1 << WINDOW_SHIFT)    /* an arena's window of address space */

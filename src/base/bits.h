@@ -1,4 +1,4 @@
-/* bits.h - arithmetic on the bits of a word                                           layer 0: base
+/* bits.h - the bits of a word, and ranges of bytes that are to be zero                layer 0: base
  * Owns:    nothing.     Called by: everyone.     Calls: check.
  * Threads: any. */
 #pragma once
@@ -21,10 +21,14 @@ static inline unsigned bits_lowest(uint64_t w) {
   ASSERT(w != 0);
   return (unsigned)__builtin_ctzll(w);
 }
+static inline uint64_t bits_lowest_one(uint64_t w) { return w & (~w + 1); } /* of none: none */
 static inline unsigned bits_highest(uint64_t w) {
   ASSERT(w != 0);
   return 63u - (unsigned)__builtin_clzll(w);
 }
+
+/* 2^64 by the golden ratio: odd, and without a pattern. */
+static const uint64_t bits_golden = 0x9E3779B97F4A7C15u;
 
 /* One to one, and each bit of the result depends on all of `w`: Sebastiano Vigna's splitmix64. */
 static inline uint64_t bits_mix(uint64_t w) {
@@ -109,6 +113,13 @@ static always_inline bool bits_are_zero(const void *at, size_t n) {
       other |= bits_of_two(from + d) | bits_of_two(last - d);
     }
   return bits_are_none(other);
+}
+
+/* Seven bits a byte, the lowest first; all but the last have the eighth. Returns what follows. */
+static inline unsigned char *bits_put_varint(unsigned char *at, uint64_t n) {
+  for (; n > 127; n >>= 7) *at++ = (unsigned char)(n | 128); /* Bound: the bits of a word */
+  *at++ = (unsigned char)n;
+  return at;
 }
 
 static inline unsigned bits_count(uint64_t w) { return (unsigned)__builtin_popcountll(w); }

@@ -10,7 +10,7 @@
 #include "../support/trace.h"
 
 enum {
-  WATCH_MS = 16,                 /* so long a heap sees whether it uses a class */
+  WATCH_MS = 16,                 /* how long a heap watches a class for use */
   LONE_AT_END = UINT32_MAX >> 1, /* of a thread that has ended, and gets no heap to free with */
 };
 
@@ -70,7 +70,7 @@ static void thread_leaves(void *heap) {
   slab_choose_tally(TALLIES_OWN); /* the heap's is its next user's */
   heap_here.lone_frees = LONE_AT_END;
   if (!users_are_settled(heap_number(heap))) users_settle(heap_number(heap));
-  users_keep_no_more(heap_number(heap)); /* its word stays, should the thread die here */
+  users_forget(heap_number(heap)); /* its word stays, should the thread die here */
   signal_fence(); /* a handler that forks finds the heap, or nobody in its child does */
   atomic_ptr_store_relaxed(&heap_here.heap, NULL);
   signal_fence();

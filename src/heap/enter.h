@@ -7,7 +7,7 @@
 #include "here.h"
 
 enum {
-  TICK_CALLS = 4, /* one slow call of so many looks whether a purge is due */
+  TICK_CALLS = 4, /* one slow call in so many asks if a purge is due */
   TICK_MOST = 32, /* one of so many at most, while the clock stands still */
   LONE_MOST = 8,  /* so many blocks a thread frees before it gets a heap for that */
 };

@@ -1,5 +1,5 @@
 /* fits.h - what a block is, as far as a fast path can tell                            layer 6: heap
- * Owns:    fast_sized_steps.   Called by: resize.c, secure, api.   Calls: fast, slab.
+ * Owns:    nothing.   Called by: resize.c, secure, api.   Calls: fast, slab.
  * Threads: any; the block belongs to the caller. Where a fast free could not take it, or has to
  *          look closely, the answer is no, and heap_resize and its like find out. */
 #pragma once
@@ -18,16 +18,16 @@ static always_inline slab_t *fast_slab_here(const void *p) {
 }
 
 /* Can a small block stay where it is, without waste? */
-static always_inline bool fast_is_right(size_t usable, size_t size) {
+static always_inline bool fast_fits(size_t usable, size_t size) {
   return size <= usable && (size > usable / 2 || usable <= 64);
 }
 
 /* The same of a pointer; false also if a fast free could not take it. */
-static always_inline bool fast_is_right_here(const void *p, size_t size) {
+static always_inline bool fast_fits_here(const void *p, size_t size) {
   const slab_t *s = fast_slab_here(p);
   /* a slab with holes is looked at closely; relaxed: no live block ever lies on one */
   return s != NULL && !block_is_free((uintptr_t)p) && atomic32_load_relaxed(&s->holes) == 0 &&
-         fast_is_right(class_size(slab_class(s)), size);
+         fast_fits(class_size(slab_class(s)), size);
 }
 
 /* SMALL_STEPS, or 0: nothing is said of any. Written by a constructor alone. */
@@ -51,5 +51,5 @@ static always_inline bool fast_has_class_aligned(const void *p, size_t size, siz
  * looked at closely. */
 static always_inline bool fast_has_bytes(const void *p, size_t size) {
   const slab_t *s = fast_descriptor_here(p);
-  return s != NULL && s->inverse != 0 && fast_is_right(class_size(slab_class(s)), size);
+  return s != NULL && s->inverse != 0 && fast_fits(class_size(slab_class(s)), size);
 }

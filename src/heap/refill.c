@@ -39,7 +39,7 @@ static bool uses_much(const heap_t *h, unsigned c) {
 
 static slab_t *fresh_slab(heap_t *h, unsigned c) {
   bool clean;
-  if (unlikely(!lane_may_take(h, SLICE_SIZE))) return NULL;
+  if (unlikely(!lanes_may_take(h, SLICE_SIZE))) return NULL;
   void *base = magazine_claim(h, 1, 1, tails_wish(SLICE_SIZE), &clean);
   if (base == NULL) return NULL;
   if (h->slabs_made < UINT16_MAX) h->slabs_made++;

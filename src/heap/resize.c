@@ -79,8 +79,7 @@ static bool may_have(const found_t *f, size_t size, size_t alignment) {
   if (size > f->usable) return false;
   if (is_fixed(f) || atomic32_load_relaxed(&heap_longer) != 0) return true;
   if (is_small(f))
-    return fast_is_right(f->usable, size) ||
-           slab_class(f->slab) == class_of_request(size, alignment);
+    return fast_fits(f->usable, size) || slab_class(f->slab) == class_of_request(size, alignment);
   return has_pages_of(f, size, alignment) ||
          (f->slab != NULL && (slab_word(f->slab) & SLAB_IS_SAMPLED) != 0);
 }
@@ -176,11 +175,11 @@ static void *resize_by_moving_pages(const found_t *f, void *p, size_t size) {
 static bool stays_sampled(const found_t *f, size_t size) {
   if (f->slab == NULL || (slab_word(f->slab) & SLAB_IS_SAMPLED) == 0) return false;
   size_t of_class = atomic64_load_relaxed(&f->slab->sampled.size);
-  return size <= f->usable && of_class <= SMALL_MOST && fast_is_right(of_class, size);
+  return size <= f->usable && of_class <= SMALL_MOST && fast_fits(of_class, size);
 }
 
 static always_inline void *resize_here(const found_t *f, void *p, size_t size) {
-  if (is_small(f)) return fast_is_right(f->usable, size) ? p : NULL;
+  if (is_small(f)) return fast_fits(f->usable, size) ? p : NULL;
   if (is_fixed(f)) return size == f->usable ? p : NULL;
   return stays_sampled(f, size) || resize_in_place(f, p, size) ? p : NULL;
 }

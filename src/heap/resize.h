@@ -1,5 +1,5 @@
 /* resize.h - realloc, and the sizes of blocks                                         layer 6: heap
- * Owns:    nothing.   Called by: firstclass.c, secure, api.
+ * Owns:    fast_sized_steps (fits.h).   Called by: firstclass.c, secure, api.
  *          Calls: free, slow, enter, stock, slab, arena, os.
  * Threads: any; the block belongs to the caller. */
 #pragma once

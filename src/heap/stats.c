@@ -30,9 +30,8 @@ static void add_slab(fh_class_stats_t *c, const slab_t *s, uint32_t capacity) {
   c->fullness[quarter < 4 ? quarter : 3]++;
 }
 
-static bool count_slab(slab_t *s, uint32_t word, void *base, void *context) {
+static bool count_slab(slab_t *s, uint32_t word, void *context) {
   fh_stats_t *stats = context;
-  (void)base;
   if (slab_kind(word) == SLAB_LARGE) stats->live_bytes += atomic64_load_relaxed(&s->size);
   else if (word < CLASS_COUNT) add_slab(&stats->classes[word - 1], s, class_info[word].capacity);
   return true;
@@ -155,10 +154,9 @@ static heap_stats_t *sums_of_owner(const each_t *all, const slab_t *s) {
   return number < all->count && pool_at(number, &is_claimed) == h ? &all->of[number] : NULL;
 }
 
-static bool add_to_owner(slab_t *s, uint32_t word, void *base, void *context) {
+static bool add_to_owner(slab_t *s, uint32_t word, void *context) {
   heap_stats_t *sums = word < CLASS_COUNT ? sums_of_owner(context, s) : NULL;
   fh_class_stats_t one = {0};
-  (void)base;
   if (sums == NULL) return true;
   add_slab(&one, s, class_info[word].capacity);
   sums->slabs++;
@@ -168,7 +166,7 @@ static bool add_to_owner(slab_t *s, uint32_t word, void *base, void *context) {
 }
 
 static void complete(heap_stats_t *sums, const heap_t *h, size_t number) {
-  sums->thread = (int64_t)(users_thread(number) & (((uint64_t)1 << OS_THREAD_BITS / 2) - 1));
+  sums->thread = os_thread_half(users_thread(number));
   sums->heap = (int64_t)(uintptr_t)heap_tag(h);
   if (number < TALLIES_OWN)
     sums->net_bytes =

@@ -20,10 +20,9 @@ bool visit_slabs(visit_slab_t *visit, void *context) {
         slice += 63; /* all free: nothing is there */
         continue;
       }
-      void *base = arena_address(a, slice);
-      slab_t *s = slab_of(base);
+      slab_t *s = slab_of(arena_address(a, slice));
       uint32_t word = slab_word(s);
-      if (slab_kind(word) != SLAB_NONE && !visit(s, word, base, context)) return false;
+      if (slab_kind(word) != SLAB_NONE && !visit(s, word, context)) return false;
     }
   }
   return true;
@@ -58,8 +57,9 @@ static uint64_t live_ones(const slab_t *s, uint32_t word, uintptr_t block, size_
  * more blocks than lie in the slice. A block is among a heap's fresh ones or has a key before
  * `carved` counts it, and has a key before it leaves the fresh ones (S-visit). Read in that order
  * it is seen as one of both, or is the program's. */
-static bool visit_blocks_of(slab_t *s, uint32_t word, void *base, void *context) {
+static bool visit_blocks_of(slab_t *s, uint32_t word, void *context) {
   const blocks_visit_t *v = context;
+  char *base = (char *)slab_base(s);
   if (v->lane != NULL && !atomic_ptr_is_relaxed(&s->owner, v->lane)) return true;
   if (slab_kind(word) == SLAB_LARGE)
     return show_block(&v->to, base, atomic64_load_relaxed(&s->size));
@@ -69,10 +69,10 @@ static bool visit_blocks_of(slab_t *s, uint32_t word, void *base, void *context)
   for (size_t done = 0, carved;; done += AT_ONCE) { /* Bound: its blocks. A visitor may be slow */
     carved = min_size(atomic32_load_acquire(&s->carved), class_info[word].capacity); /* S-visit */
     if (done >= carved || (v->lane != NULL && !atomic_ptr_is_relaxed(&s->owner, v->lane))) break;
-    uintptr_t block = (uintptr_t)base + (done + 1) * size;
-    uint64_t live = live_ones(s, word, block, min_size(carved - done, AT_ONCE));
+    char *block = base + (done + 1) * size;
+    uint64_t live = live_ones(s, word, (uintptr_t)block, min_size(carved - done, AT_ONCE));
     for (; live != 0; live &= live - 1) /* Bound: AT_ONCE */
-      if (!show_block(&v->to, (void *)(block + bits_lowest(live) * size), size)) return false;
+      if (!show_block(&v->to, block + bits_lowest(live) * size, size)) return false;
   }
   return true;
 }
@@ -90,7 +90,7 @@ bool heap_visit_lane(const heap_t *lane, bool is_mine, const visitor_t *to) {
   if (!is_mine) return visit_slabs(visit_blocks_of, &visit);
   for (unsigned c = 0; (c = heap_next_class(lane, c)) != 0;)
     for (slab_t *s = owned_first(lane, c); s != NULL; s = s->next) /* Bound: owned slabs */
-      if (!visit_blocks_of(s, c, (void *)slab_base(s), &visit)) return false;
+      if (!visit_blocks_of(s, c, &visit)) return false;
   return true;
 }
 
@@ -115,9 +115,8 @@ typedef struct {
   void *context;
 } sampled_visit_t;
 
-static bool visit_sampled(slab_t *s, uint32_t word, void *base, void *context) {
+static bool visit_sampled(slab_t *s, uint32_t word, void *context) {
   const sampled_visit_t *v = context;
-  (void)base;
   if ((word & SLAB_IS_SAMPLED) != 0) v->visitor(&s->sampled, v->context);
   return true;
 }

@@ -110,7 +110,7 @@ typedef struct {
   uint64_t user_ms, system_ms, minor_faults, major_faults, peak_resident; /* the last in bytes */
 } os_usage_t;
 hidden void os_usage(os_usage_t *usage);
-/* The system chooses it, another each time; does not wait. */
+/* Chosen by the system, new each time; does not wait. */
 hidden uint64_t os_random(void);
 /* Where windows may begin: another address in each process. */
 hidden uintptr_t os_space_start(void);
@@ -175,10 +175,11 @@ hidden void os_on_fork(void (*child)(void));
 /* Which thread of which process this is, a number below 2^OS_THREAD_BITS; 0: not known. */
 enum { OS_THREAD_BITS = 44 };
 hidden uint64_t os_thread(void);
-/* The lower half of that, which is the system's own number. */
-static inline uint32_t os_thread_number(void) {
-  return (uint32_t)(os_thread() & (((uint64_t)1 << OS_THREAD_BITS / 2) - 1));
+/* The lower half of that is the system's own number. */
+static inline uint32_t os_thread_half(uint64_t thread) {
+  return (uint32_t)(thread & (((uint64_t)1 << OS_THREAD_BITS / 2) - 1));
 }
+static inline uint32_t os_thread_number(void) { return os_thread_half(os_thread()); }
 /* The thread is one of `caller`'s process, and has ended: what it wrote is seen. False in doubt. */
 hidden bool os_thread_has_ended(uint64_t thread, uint64_t caller);
 

@@ -123,7 +123,7 @@ static bool may_write(int file, size_t length) {
   struct stat_of_kernel about;
   if (OS_CALL(fstat, file, &about) < 0 || !S_ISREG(about.st_mode)) return true;
   bool appends = (OS_CALL(fcntl, file, F_GETFL, 0) & O_APPEND) != 0;
-  long at = appends ? (long)about.st_size : OS_CALL(lseek, file, 0, SEEK_CUR);
+  int64_t at = appends ? (int64_t)about.st_size : OS_CALL(lseek, file, 0, SEEK_CUR);
   return at < 0 || call_is_within_limit((uint64_t)at + length);
 }
 bool os_write(int file, const char *text, size_t length) {

@@ -95,14 +95,14 @@ bool partial_unpublish(slab_t *s, unsigned c) {
   return take(s, NULL, &is_empty) || partial_publish(s);
 }
 
-bool partial_claim(atomic64_t *word, uint64_t bit, slab_t *s, void *heap, bool *is_empty) {
-  return clear(word, bit) && take(s, heap, is_empty); /* S-partial */
+bool partial_claim(atomic64_t *word, uint64_t bit, slab_t *s, bool *is_empty) {
+  return clear(word, bit) && take(s, SLAB_HOLED, is_empty); /* S-partial */
 }
 
 /* The bit of the slab that has the most live blocks, so that others become empty. relaxed: a slab
  * may go meanwhile, and be another's or none; what it says then is of no use, and does no harm. */
 static cold uint64_t fullest(const arena_t *a, size_t group, uint64_t w) {
-  uint64_t best = w & (~w + 1);
+  uint64_t best = bits_lowest_one(w);
   uint32_t most = 0;
   for (; w != 0; w &= w - 1) { /* Bound: the bits of a word */
     const slab_t *s = slab_of(arena_address(a, group * 64 + bits_lowest(w)));
@@ -110,7 +110,7 @@ static cold uint64_t fullest(const arena_t *a, size_t group, uint64_t w) {
     uint32_t live = at.carved > at.count ? (uint32_t)(at.carved - at.count) : 0;
     if (live <= most) continue;
     most = live;
-    best = w & (~w + 1);
+    best = bits_lowest_one(w);
   }
   return best;
 }
@@ -120,7 +120,7 @@ static slab_t *claim_in_word(arena_t *a, size_t group, unsigned c) {
   atomic64_t *word = &arena_maps(a)->partial[group][c];
   /* Progress: a further round means that another thread cleared the bit */
   for (uint64_t w; (w = atomic64_load_relaxed(word)) != 0;) {
-    uint64_t bit = budget_is_tight() ? fullest(a, group, w) : w & (~w + 1);
+    uint64_t bit = budget_is_tight() ? fullest(a, group, w) : bits_lowest_one(w);
     if ((atomic64_and_acquire(word, ~bit) & bit) != 0) /* S-partial */
       return slab_of(arena_address(a, group * 64 + bits_lowest(bit)));
   }

@@ -18,8 +18,9 @@ hidden bool partial_publish(slab_t *s);
  * another slab's, or a large block. */
 hidden bool partial_unpublish(slab_t *s, unsigned c);
 
-/* If the slab's bit of this word is still set: clears it, and the slab is `heap`'s. */
-hidden bool partial_claim(atomic64_t *word, uint64_t bit, slab_t *s, void *heap, bool *is_empty);
+/* If the slab's bit of this word is still set: clears it, and the slab is the caller's, as one with
+ * holes. */
+hidden bool partial_claim(atomic64_t *word, uint64_t bit, slab_t *s, bool *is_empty);
 
 /* A bit for each class of which a heap took a slab since sparse.c cleared it. relaxed: hints */
 extern hidden atomic64_t partial_used[(CLASS_COUNT + 63) / 64];

@@ -45,7 +45,7 @@ slab_t *slab_new(void *base, unsigned c, void *heap, void *tag) {
   atomic64_store_relaxed(&s->anchor, anchor_pack(ANCHOR_OWNED, 0, 0, 0));
   if (SECURE) states_reset(base);
   atomic32_store_relaxed(&s->kind, c);
-  slab_count(0, s->capacity);
+  slab_tally_change(0, s->capacity);
   ASSERT_VALID(slab_is_valid(s) && slab_slices_are_valid(s));
   return s;
 }
@@ -54,7 +54,7 @@ out_of_line slab_t *slab_retire(slab_t *s) {
   if (SECURE) states_look(s);
   size_t taken = atomic32_load_relaxed(&s->carved) - s->sunk - slab_others_freed(s);
   slab_note_taken(s, -(int)taken);
-  slab_count(0, (uint64_t)0 - s->capacity);
+  slab_tally_change(0, (uint64_t)0 - s->capacity);
   atomic_ptr_store_relaxed(&s->owner, NULL);
   atomic_ptr_store_relaxed(&s->tag, NULL);
   s->inverse = 0;

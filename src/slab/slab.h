@@ -31,7 +31,7 @@ typedef enum { SLAB_NONE, SLAB_SMALL, SLAB_LARGE } slab_kind_t;
 typedef struct slab slab_t;
 struct slab {
   /* ---- the owner's line: a free by the owner touches nothing else. Any other free that is put off
-   * reads nothing else, but for the anchor as a chain begins (outbox.c) */
+   * reads nothing else, except the anchor as a chain begins (outbox.c) */
 
   /* the heap that owns the slab; NULL, or if it has holes SLAB_HOLED: nobody. relaxed: it equals a
    * heap's own address only if that heap wrote it */

@@ -19,7 +19,7 @@ enum {
   LIVE_MOST = 48,   /* blocks of a sparse slab: at random over 16 pages, they leave one free */
   TICK_GROUPS = 64, /* groups of 4 MiB that one tick looks at */
   TICK_WORK = 128,  /* slabs that one tick looks at */
-  HOLED_WORK = 8,   /* slabs as which one counts whose pages may go, unless memory is short */
+  HOLED_WORK = 8,   /* how many slabs one whose pages may go counts as, unless memory is short */
   TICK_TIMES = 16,  /* the pause after a tick, as a multiple of the time that it took */
   ROUND_MS = 100,   /* the longest such pause, and the least after a whole round */
   REST_ROUNDS = 3,  /* rounds that a slab has to rest while others of its class are taken */
@@ -81,7 +81,7 @@ static void look_at_slice(walk_t *w, arena_t *a, size_t slice) {
   if (c == 0 || c >= CLASS_COUNT || !slab_may_have_holes(s, c)) return;
   if (!w->is_at_once && !holds_little(s)) return;
   atomic64_t *word = &arena_maps(a)->partial[slice / 64][c];
-  if (!partial_claim(word, (uint64_t)1 << slice % 64, s, SLAB_HOLED, &is_empty)) return;
+  if (!partial_claim(word, (uint64_t)1 << slice % 64, s, &is_empty)) return;
   w->work--;
   if (!is_empty) give_back_pages(w, s);
   if (is_empty || slab_let_go(s) == SLAB_IS_EMPTY) slab_release(s);

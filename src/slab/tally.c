@@ -33,7 +33,7 @@ uint64_t slab_tally_sum(size_t count) {
   return sum;
 }
 
-void slab_count(uint64_t live, uint64_t free) {
+void slab_tally_change(uint64_t live, uint64_t free) {
   slab_tally_t *t = slab_tally;
   if (!COUNTED) return;
   if (likely(t != NULL)) {
@@ -71,7 +71,7 @@ static void add_taken(unsigned c, int64_t blocks) {
 
 void slab_count_taken(unsigned c, int blocks) {
   if (!COUNTED) return;
-  slab_count((uint64_t)blocks * class_size(c), (uint64_t)-blocks);
+  slab_tally_change((uint64_t)blocks * class_size(c), (uint64_t)-blocks);
   slab_tally_t *t = slab_tally;
   atomic32_t *word = &(t != NULL ? t : common_tally())->taken[c];
   if (t != NULL) atomic32_add_own(word, (uint32_t)blocks);

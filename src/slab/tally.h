@@ -16,10 +16,10 @@ typedef struct {
   atomic64_t counts[TALLY_COUNTS];
   atomic32_t taken[CLASS_COUNT]; /* of each class: blocks, signed, not yet in `classes` below */
 } aligned_to(64) slab_tally_t;
-hidden void slab_choose_tally(size_t number);            /* from TALLIES_OWN on: a common one */
-hidden void slab_tally_add(size_t count, uint64_t more); /* modulo 2^64 */
-hidden uint64_t slab_tally_sum(size_t count);            /* over all of them */
-hidden void slab_count(uint64_t live, uint64_t free);    /* so many more, modulo 2^64 */
+hidden void slab_choose_tally(size_t number);                /* from TALLIES_OWN on: a common one */
+hidden void slab_tally_add(size_t count, uint64_t more);     /* modulo 2^64 */
+hidden uint64_t slab_tally_sum(size_t count);                /* over all of them */
+hidden void slab_tally_change(uint64_t live, uint64_t free); /* so many more, modulo 2^64 */
 /* So many blocks of class `c` went to a heap; a negative number: came back. */
 hidden void slab_count_taken(unsigned c, int blocks);
 /* Bytes of the calling thread, modulo 2^64. What a first-class heap keeps is in neither. */

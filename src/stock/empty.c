@@ -12,9 +12,8 @@ typedef struct {
 } empty_t;
 
 enum {
-  EMPTY_PAGES = 64 << 10, /* the largest pages of any processor */
-  EMPTY_OPEN = (sizeof(empty_t) + EMPTY_PAGES - 1) / EMPTY_PAGES * EMPTY_PAGES,
-  EMPTY_FIRST = EMPTY_OPEN + EMPTY_PAGES, /* what lies before the first block is closed too */
+  EMPTY_OPEN = (sizeof(empty_t) + PAGE_ANYWHERE - 1) / PAGE_ANYWHERE * PAGE_ANYWHERE,
+  EMPTY_FIRST = EMPTY_OPEN + PAGE_ANYWHERE, /* what lies before the first block is closed too */
   EMPTY_END = EMPTY_FIRST + EMPTY_WORDS * 64 * EMPTY_ALIGNMENT,
 };
 

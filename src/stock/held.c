@@ -41,11 +41,10 @@ held_t heap_held(const heap_t *h) {
   return held;
 }
 
-out_of_line heap_t *held_add(heap_t *h) {
-  if (likely(!slab_thread.is_asked)) return h;
+out_of_line void held_add(heap_t *h) {
+  if (likely(!slab_thread.is_asked)) return;
   held_t held = heap_held(h);
   slab_thread_count(held.ready + held.freed, held.ready);
-  return h;
 }
 
 out_of_line void held_take_off(const heap_t *h) {

@@ -18,5 +18,5 @@ typedef struct {
 hidden held_t heap_held(const heap_t *h);
 /* If the calling thread counts its bytes: what `h` holds is the thread's from now on, as though it
  * had taken it; or is not any more. */
-hidden heap_t *held_add(heap_t *h);
+hidden void held_add(heap_t *h);
 hidden void held_take_off(const heap_t *h);

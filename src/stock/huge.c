@@ -62,15 +62,15 @@ static void note_size(huge_t *b, size_t mapped) {
  * the program does that often, the next ones are better copied to slices. All relaxed: a bad guess
  * costs time only. */
 enum { LOST_MOST = 4 << 20, LOST_MS = 1000, HASTY_MS = 4000 };
-static atomic32_t lost, hasty_since; /* bytes; os_now_ms or 0 */
+static atomic32_t bytes_lost, hasty_since; /* bytes; os_now_ms or 0 */
 static pace_t losses;
 
 static void note_lost(uint64_t mapped) {
   if (mapped >= HUGE_COPIED_MOST) return;
   uint32_t now = os_now_ms();
-  if (pace_take(&losses, now, LOST_MS + 1)) atomic32_store_relaxed(&lost, 0);
-  if (atomic32_add_relaxed(&lost, (uint32_t)mapped) + mapped < LOST_MOST) return;
-  atomic32_store_relaxed(&lost, 0);
+  if (pace_take(&losses, now, LOST_MS + 1)) atomic32_store_relaxed(&bytes_lost, 0);
+  if (atomic32_add_relaxed(&bytes_lost, (uint32_t)mapped) + mapped < LOST_MOST) return;
+  atomic32_store_relaxed(&bytes_lost, 0);
   atomic32_store_relaxed(&hasty_since, max_size(now, 1));
 }
 

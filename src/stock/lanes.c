@@ -15,7 +15,7 @@ lanes_counts_t lanes_use(const fh_heap_t *heap) {
   return use;
 }
 
-bool lane_may_take(const heap_t *h, size_t bytes) {
+bool lanes_may_take(const heap_t *h, size_t bytes) {
   const fh_heap_t *heap = heap_tag(h);
   uint64_t quota = likely(heap == NULL) ? 0 : atomic64_load_relaxed(&heap->quota);
   if (likely(quota == 0)) return true;

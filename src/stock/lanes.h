@@ -23,4 +23,4 @@ typedef struct {
 } lanes_counts_t;
 hidden lanes_counts_t lanes_use(const fh_heap_t *heap);
 /* May the heap take so many bytes more? True of a heap that is no lane. */
-hidden bool lane_may_take(const heap_t *h, size_t bytes);
+hidden bool lanes_may_take(const heap_t *h, size_t bytes);

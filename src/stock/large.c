@@ -32,7 +32,7 @@ bool large_is_huge(size_t size, size_t alignment) {
 void *large_malloc(heap_t *h, size_t size, size_t alignment) {
   if (size > PTRDIFF_MAX || alignment > WINDOW_SIZE) return NULL;
   size_t n = max_size(slices_for(size), 1), step = max_size(alignment >> SLICE_SHIFT, 1);
-  if (unlikely(!lane_may_take(h, size))) return NULL;
+  if (unlikely(!lanes_may_take(h, size))) return NULL;
   if (large_is_huge(size, alignment)) return huge_malloc(index_cell(h), size);
   bool clean;
   size_t usable = usable_for(max_size(size, 1)), wish = tails_wish(usable);
@@ -50,7 +50,7 @@ void *large_malloc(heap_t *h, size_t size, size_t alignment) {
   index_set(cell, s, false);
   index_count(cell, usable);
   count_live(h, 1);
-  slab_count(usable, 0);
+  slab_tally_change(usable, 0);
   slab_thread_count(usable, usable);
   atomic64_add_own(&h->large_allocated, 1); /* even if not COUNTED: magazine.c reads it */
   ASSERT_VALID(large_is_valid(s) && slab_slices_are_valid(s));
@@ -65,7 +65,7 @@ static void set_size(slab_t *s, size_t size) {
   uint8_t *touched = arena_touched_last((void *)slab_base(s), used);
   if (slices_for(size) > used) memset(touched, TOUCHED_ALL, slices_for(size) - used);
   uint64_t more = (uint64_t)usable_for(size) - before; /* or less */
-  slab_count(more, 0);
+  slab_tally_change(more, 0);
   slab_thread_count(more, usable_for(size) > before ? more : 0);
   index_count(cell_of_large(s), more);
   atomic64_store_relaxed(&s->size, usable_for(size));
@@ -110,7 +110,7 @@ void large_free(heap_t *h, slab_t *s, void *p, const char *call) {
   uint64_t size = atomic64_load_relaxed(&s->size);
   index_count(cell_of_large(s), 0 - size);
   index_clear(&s->cell); /* before the slices go: F2 */
-  slab_count(0 - size, 0);
+  slab_tally_change(0 - size, 0);
   slab_thread_count(0 - size, 0);
   count_live(h, (uint64_t)-1);
   size_t touched = tails_end(h, s);
@@ -180,7 +180,7 @@ void *large_move_to_huge(slab_t *s, void *p, size_t size) {
     return NULL;
   }
   uint64_t size_before = atomic64_load_relaxed(&s->size);
-  slab_count(0 - size_before, 0);
+  slab_tally_change(0 - size_before, 0);
   slab_thread_count(0 - size_before, 0 - size_before);
   index_count(cell, 0 - size_before);
   atomic32_store_relaxed(&s->kind, 0);

@@ -7,7 +7,7 @@
 
 enum {
   LOOKS_MOST = 12, /* runs that are compared with a wish */
-  MUCH_EACH = 16,  /* slow calls: two of so many look whether the surplus is too much */
+  MUCH_EACH = 16,  /* slow calls: two in so many check if the surplus is too large */
 };
 
 size_t magazine_singles_most(void) {

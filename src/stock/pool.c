@@ -29,8 +29,9 @@ static large_table struct {
   heap_own_t own;
   heap_aside_t aside;
   heap_chunk_t chunk;
-} aligned_to(4096) first;
-static const places_shape_t shape_of_heaps = {sizeof(heap_t), sizeof(heap_chunk_t), &first.chunk};
+} aligned_to(4096) first_heap;
+static const places_shape_t shape_of_heaps = {sizeof(heap_t), sizeof(heap_chunk_t),
+                                              &first_heap.chunk};
 LAYOUT_SIZE(heap_chunk_t);
 
 /* A bit for each place with a heap that rests, changed by its holder. relaxed: a hint; the
@@ -65,9 +66,9 @@ heap_sampled_t *pool_sampled(const heap_t *h) {
 static heap_t *ready(heap_t *h, uint32_t number) {
   if (wake(h)) return h;
   atomic32_store_relaxed(&h->number, number);
-  bool is_first = h == first.chunk.heaps;
-  h->aside = is_first ? &first.aside : &chunk_with(h, number)->aside[number % PLACES_IN_CHUNK];
-  h->own = is_first ? &first.own : &chunk_with(h, number)->own[number % PLACES_IN_CHUNK];
+  bool is_first = h == first_heap.chunk.heaps;
+  h->aside = is_first ? &first_heap.aside : &chunk_with(h, number)->aside[number % PLACES_IN_CHUNK];
+  h->own = is_first ? &first_heap.own : &chunk_with(h, number)->own[number % PLACES_IN_CHUNK];
   if (SECURE) {
     h->aside->quarantine[0] = &chunk_with(h, number)->quarantine[number % PLACES_IN_CHUNK];
     quarantine_begin(heap_quarantine(h), number);
@@ -78,13 +79,15 @@ static heap_t *ready(heap_t *h, uint32_t number) {
   return h;
 }
 
+static heap_t *at_place(size_t number) { return pool_at(number, &(bool){false}); }
+
 /* The number of the last heap that was a lane, plus 1. There is nothing in it. relaxed: a hint */
 static atomic32_t last_lane;
 
 heap_t *pool_claim_lane(void) {
   uint32_t last = atomic32_load_relaxed(&last_lane);
   if (last == 0 || !places_claim_at(&heaps, last - 1)) return pool_claim();
-  return ready(pool_at(last - 1, &(bool){false}), last - 1);
+  return ready(at_place(last - 1), last - 1);
 }
 
 /* When a place is used for the first time, some others are looked at. So heaps that dead threads
@@ -141,7 +144,7 @@ heap_t *pool_claim_resting(void) {
     for (uint64_t w = atomic64_load_relaxed(&rests[i]); w != 0; w &= w - 1) { /* Bound: 64 */
       uint32_t number = (uint32_t)(i * 64 + bits_lowest(w));
       if (!places_claim_at(&heaps, number)) continue;
-      heap_t *h = pool_at(number, &(bool){false});
+      heap_t *h = at_place(number);
       if (wake(h)) return users_begin(number), h; /* so that it is not lost halfway */
       places_release(&heaps, number); /* others had it meanwhile: its chunk may be discarded */
     }
@@ -169,7 +172,7 @@ heap_t *pool_claim_dead(size_t *words) {
     *words -= users_thread(number) != 0 ? min_size(*words, POOL_ASK_WORDS) : 1;
     uint64_t thread = users_take_dead(number, caller);
     if (thread == 0) continue;
-    heap_t *h = pool_at(number, &(bool){false});
+    heap_t *h = at_place(number);
     if (repair(h, thread)) return h;
   }
   return NULL;
@@ -178,7 +181,7 @@ heap_t *pool_claim_dead(size_t *words) {
 heap_t *pool_claim_parents(void) {
   size_t number;
   if (!users_take_parents(pool_size(), &number)) return NULL;
-  heap_t *h = pool_at(number, &(bool){false});
+  heap_t *h = at_place(number);
   return repair(h, USERS_PARENTS) ? h : NULL;
 }
 
@@ -195,14 +198,14 @@ static bool has_room_below(size_t chunk) {
 }
 
 /* Discards a chunk of which no heap is in use or rests: these are then as if they had never been
- * used. `also_next`: even if it may have one of the next few heaps; else it is kept. */
+ * used. `also_next`: even if one of the next few heaps may be in it; else it stays. */
 static void discard_idle(size_t chunk, bool also_next) {
   size_t first = chunk * PLACES_IN_CHUNK;
   if (chunk == 0 || ~atomic64_load_relaxed(&heaps.free[chunk]) != 0) return;
   if (!also_next && !has_room_below(chunk)) return atomic32_store_relaxed(&kept_chunk, chunk);
   if (!bitmap_claim_at(heaps.free, first, PLACES_IN_CHUNK)) return;
   if (atomic64_load_relaxed(&rests[chunk]) == 0)
-    os_discard(pool_at(first, &(bool){false}), align_up(sizeof(heap_chunk_t), os_page_size()));
+    os_discard(at_place(first), align_up(sizeof(heap_chunk_t), os_page_size()));
   bitmap_release(heaps.free, first, PLACES_IN_CHUNK);
   if (atomic32_load_relaxed(&kept_chunk) == chunk) atomic32_store_relaxed(&kept_chunk, 0);
   if (atomic32_load_relaxed(&last_lane) > first) atomic32_store_relaxed(&last_lane, 0);

@@ -29,8 +29,8 @@ static inline quarantine_t *heap_quarantine(const heap_t *h) { return h->aside->
 /* At first, and in a child of fork. */
 hidden uint64_t quarantine_seed(void);
 static always_inline uint64_t quarantine_draw(quarantine_t *q) {
-  uint64_t random = atomic64_load_relaxed(q->random) + 0x9E3779B97F4A7C15u;
-  if (unlikely(random == 0x9E3779B97F4A7C15u)) random = quarantine_seed();
+  uint64_t random = atomic64_load_relaxed(q->random) + bits_golden;
+  if (unlikely(random == bits_golden)) random = quarantine_seed();
   atomic64_store_relaxed(q->random, random);
   return bits_fold(random, 0xD6E8FEB86659FD93u);
 }

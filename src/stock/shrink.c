@@ -120,21 +120,25 @@ void heap_sweep_all(heap_t *lane) {
   lane->trims_due = 0;
 }
 
+static void end_another(heap_t *h) {
+  held_add(h);
+  heap_end(h);
+}
+
 bool heap_end_rest(void) {
   heap_t *h = pool_claim_resting();
-  if (h == NULL) return false;
-  heap_end(held_add(h));
-  return true;
+  if (h != NULL) end_another(h);
+  return h != NULL;
 }
 
 void heap_end_parents(void) {
   heap_t *h = pool_claim_parents();
-  if (h != NULL) heap_end(held_add(h));
+  if (h != NULL) end_another(h);
 }
 
 void heap_end_dead(void) {
   size_t words = pool_size() * POOL_ASK_WORDS; /* Bound: all heaps */
-  for (heap_t *h; (h = pool_claim_dead(&words)) != NULL;) heap_end(held_add(h));
+  for (heap_t *h; (h = pool_claim_dead(&words)) != NULL;) end_another(h);
 }
 
 /* The free blocks of a first-class heap's slab count for no thread yet. */

@@ -14,7 +14,8 @@ enum {
 
 /* Neither kind takes the other's room. */
 typedef enum { STACK, PAIR } kind_t;
-static const uint32_t most[] = {CALLSTACKS, CALLSTACKS_AND_PAIRS}; /* numbers are below it */
+static const uint32_t ends_of_kind[] = {CALLSTACKS,
+                                        CALLSTACKS_AND_PAIRS}; /* numbers are below it */
 
 /* A bucket leads from a stack's key to its number: the key above KEY_SHIFT, below it the number, or
  * 0 until it is there. 0: none. relaxed: the stack's `count` says whether the frames can be read.
@@ -28,10 +29,10 @@ typedef struct {
 } table_t;
 
 static atomic_ptr_t stacks_table;
-static atomic64_t unknown; /* relaxed: a count */
+static atomic64_t unknown_calls; /* relaxed: a count */
 LAYOUT_SIZE(table_t);
 LAYOUT_VARIABLE(stacks_table);
-LAYOUT_VARIABLE(unknown);
+LAYOUT_VARIABLE(unknown_calls);
 
 bool callstack_start(void) {
   void *none = NULL;
@@ -51,7 +52,7 @@ bool callstack_is_started(void) { return find_table() != NULL; }
 static uint64_t key_of(const uintptr_t *frames, unsigned count) {
   uint64_t key = count;
   for (unsigned i = 0; i < count; i++) {
-    key = (key ^ frames[i]) * 0x9E3779B97F4A7C15u;
+    key = (key ^ frames[i]) * bits_golden;
     key ^= key >> 32;
   }
   return (key | 1) << KEY_SHIFT;
@@ -70,13 +71,13 @@ static bool is_same(table_t *table, uint32_t n, const uintptr_t *frames, unsigne
 
 /* Numbers of the kind that are given out are below this. */
 static uint32_t end_of(const table_t *table, kind_t kind) {
-  return (uint32_t)min_size(atomic32_load_relaxed(&table->next[kind]), most[kind]);
+  return (uint32_t)min_size(atomic32_load_relaxed(&table->next[kind]), ends_of_kind[kind]);
 }
 
 /* The bucket is the caller's. */
 static uint32_t write_frames(table_t *table, kind_t kind, const uintptr_t *frames, unsigned count) {
   uint32_t n = atomic32_add_relaxed(&table->next[kind], 1);
-  if (n >= most[kind]) return CALLSTACK_UNKNOWN;
+  if (n >= ends_of_kind[kind]) return CALLSTACK_UNKNOWN;
   for (unsigned i = 0; i < count; i++) frames_of(table, n)[i] = frames[i];
   atomic32_store_release(&table->stacks[n].count, count); /* S-stack */
   return n;
@@ -85,7 +86,7 @@ static uint32_t write_frames(table_t *table, kind_t kind, const uintptr_t *frame
 static uint32_t find_or_enter(kind_t kind, const uintptr_t *frames, unsigned count) {
   table_t *table = find_table();
   uint64_t key = key_of(frames, count);
-  bool is_full = end_of(table, kind) == most[kind];
+  bool is_full = end_of(table, kind) == ends_of_kind[kind];
   for (size_t i = 0; i < BUCKETS_MOST; i++) {
     atomic64_t *bucket = &table->buckets[((key >> 32) + i) % BUCKETS];
     uint64_t found = atomic64_load_relaxed(bucket);
@@ -104,7 +105,7 @@ static uint32_t find_or_enter(kind_t kind, const uintptr_t *frames, unsigned cou
 uint32_t callstack_intern(const uintptr_t *frames, unsigned count) {
   ASSERT(count <= CALLSTACK_FRAMES && find_table() != NULL);
   uint32_t n = count != 0 ? find_or_enter(STACK, frames, count) : CALLSTACK_UNKNOWN;
-  if (n == CALLSTACK_UNKNOWN) atomic64_add_relaxed(&unknown, 1);
+  if (n == CALLSTACK_UNKNOWN) atomic64_add_relaxed(&unknown_calls, 1);
   return n;
 }
 
@@ -125,4 +126,4 @@ callstack_t *callstack_at(uint32_t number, const uintptr_t **frames) {
 
 uint32_t callstack_count(void) { return find_table() == NULL ? 0 : end_of(find_table(), STACK); }
 uint32_t callstack_pairs_end(void) { return find_table() == NULL ? 0 : end_of(find_table(), PAIR); }
-uint64_t callstack_unknown(void) { return atomic64_load_relaxed(&unknown); }
+uint64_t callstack_unknown(void) { return atomic64_load_relaxed(&unknown_calls); }

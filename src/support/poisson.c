@@ -4,7 +4,7 @@
 
 #include "../base/bits.h"
 
-static uint64_t next_random(uint64_t *state) { return bits_mix(*state += 0x9E3779B97F4A7C15u); }
+static uint64_t next_random(uint64_t *state) { return bits_mix(*state += bits_golden); }
 
 /* The natural logarithm of `x` / 2^64, to seven digits; `x` is not 0. */
 static double log_of_part(uint64_t x) {

@@ -445,7 +445,7 @@ TEST(resize, a_block_that_was_never_resized_has_the_class_or_the_pages_of_its_si
       bool is_small = slab_kind(slab_word(slab_of(p))) == SLAB_SMALL;
       bool is_fast = is_small && window_of((uintptr_t)p) == heap_here.window;
       CHECK_EQ(fast_has_class_aligned(p, size, alignment), is_fast);
-      bool is_right = fast_is_right(heap_usable_size(p, "test"), size);
+      bool is_right = fast_fits(heap_usable_size(p, "test"), size);
       CHECK_EQ(fast_has_bytes(p, size), is_fast && is_right);
       heap_check_size(p, size, alignment, "free_aligned_sized");
       CHECK(!fast_has_class_aligned(p, other, alignment));

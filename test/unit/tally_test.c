@@ -3,7 +3,7 @@
 
 static void *count_some(void *context) {
   slab_choose_tally(*(size_t *)context);
-  slab_count(50, 1);
+  slab_tally_change(50, 1);
   return NULL;
 }
 

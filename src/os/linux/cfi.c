@@ -3,6 +3,7 @@
 #include "cfi.h"
 
 #include "../../base/atomic.h"
+#include "../../base/bits.h"
 
 /* ---- bytes ----------------------------------------------------------------------------------- */
 
@@ -380,8 +381,7 @@ typedef struct {
 } aligned_to(32) memo_t;
 enum { MEMO_BITS = 10, WORD = 8, NOWHERE = 255, FRAME_WORDS_BITS = 23, SEALED_MOST = 1024 };
 static memo_t memo[1 << MEMO_BITS];
-static const uint64_t spread = 0x9E3779B97F4A7C15u; /* odd, without a pattern */
-static memo_t *find_memo(uintptr_t ip) { return &memo[ip * spread >> (64 - MEMO_BITS)]; }
+static memo_t *find_memo(uintptr_t ip) { return &memo[ip * bits_golden >> (64 - MEMO_BITS)]; }
 
 /* 0: the table is read sooner. An entry has 16 bytes at least; its last two words may overlap. */
 static uint64_t seal_entry(uint64_t seal, const uint8_t *at) {
@@ -389,7 +389,7 @@ static uint64_t seal_entry(uint64_t seal, const uint8_t *at) {
   if (end > at + SEALED_MOST) return 0;
   for (uint64_t word; at < end; at += sizeof word) { /* Bound: SEALED_MOST */
     memcpy(&word, end - max_size(sizeof word, (size_t)(end - at)), sizeof word);
-    seal = (seal ^ word) * spread;
+    seal = (seal ^ word) * bits_golden;
     seal ^= seal >> 32; /* else upper bits of neighbours cancel each other */
   }
   return seal;
@@ -397,7 +397,7 @@ static uint64_t seal_entry(uint64_t seal, const uint8_t *at) {
 static uint64_t seal_of(const uint8_t *header, uintptr_t ip, uint64_t kept, uint64_t frame) {
   const row_of_header_t *rows = (const void *)(header + HEADER_ROWS);
   const uint8_t *fde = header + rows[frame >> (FRAME_WORDS_BITS + 1)].fde;
-  uint64_t seal = ((ip ^ kept * spread) * spread ^ (uintptr_t)fde) * spread ^ frame;
+  uint64_t seal = ((ip ^ kept * bits_golden) * bits_golden ^ (uintptr_t)fde) * bits_golden ^ frame;
   seal = seal_entry(seal, fde);
   return seal != 0 ? seal_entry(seal, fde + 4 - load4(fde + 4)) : 0;
 }

@@ -11,7 +11,8 @@ enum { SILENT_MS = 10000 }; /* a look that takes longer never ends */
 container_t container;
 LAYOUT_VARIABLE(container);
 
-static atomic64_t machine; /* bytes; relaxed: a hint, so that percentages cost no system call */
+static atomic64_t
+  machine_bytes; /* bytes; relaxed: a hint, so that percentages cost no system call */
 
 /* The thread that reads, times two and 1; 0: none. It does not count after a fork, nor once it has
  * died. And since when. */
@@ -201,7 +202,7 @@ static bool find_folder(group_t *g, const char *controller) {
 
 static uint64_t read_machine(void) {
   uint64_t bytes = os_memory();
-  atomic64_store_relaxed(&machine, bytes);
+  atomic64_store_relaxed(&machine_bytes, bytes);
   return bytes;
 }
 
@@ -345,6 +346,6 @@ uint64_t container_memory(void) {
 }
 
 uint64_t container_machine(void) {
-  uint64_t bytes = atomic64_load_relaxed(&machine);
+  uint64_t bytes = atomic64_load_relaxed(&machine_bytes);
   return bytes != 0 ? bytes : read_machine();
 }

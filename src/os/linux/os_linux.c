@@ -89,9 +89,8 @@ bool os_resize(void *at, size_t old_size, size_t new_size) {
 /* Nothing can grow to almost the whole address space where it lies. Among the reasons the
  * kernel reports one before all others: that it is not all one mapping. */
 bool os_is_one_mapping(void *at, size_t size) {
-  enum { LARGEST_PAGE = 64 << 10 };
   atomic64_add_relaxed(&os_counts.remaps, 1);
-  return OS_CALL(mremap, at, size, os_space_end() - LARGEST_PAGE, 0, 0, 0) != -EFAULT;
+  return OS_CALL(mremap, at, size, os_space_end() - PAGE_ANYWHERE, 0, 0, 0) != -EFAULT;
 }
 
 static bool advise(const void *at, size_t size, int advice) {
@@ -177,7 +176,7 @@ static void ask_for(pages_t *p) {
 /* A page is written in an eighth of the time of a new one, so few stay. Of many, the last user may
  * have needed all, and the next one too. If not, or if it were many calls, all go in one. */
 enum { WORTH_NEW_PAGES = 16 };
-static bool had_better_go(const pages_t *p) {
+static bool is_cheaper_to_discard(const pages_t *p) {
   return p->resident / 4 + p->gaps > WORTH_NEW_PAGES && p->resident < p->count - p->count / 4;
 }
 
@@ -187,7 +186,7 @@ static void zero_run(char *from, size_t size, bool is_resident) {
 
 static void zero_pages(const pages_t *p) {
   size_t page = os_page_size(), first = 0;
-  if (had_better_go(p)) return zero_run(p->from, p->count * page, false);
+  if (is_cheaper_to_discard(p)) return zero_run(p->from, p->count * page, false);
   for (size_t i = 1; i <= p->count; i++) {
     bool is_resident = (p->is_resident[first] & 1) != 0;
     if (i < p->count && (p->is_resident[i] & 1) == is_resident) continue;

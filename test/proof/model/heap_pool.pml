@@ -5,7 +5,7 @@
  * and in src/stock/pool.c: repair pool_claim_dead pool_claim_nested discard_idle
  * and in src/stock/users.c: change users_note users_keep users_leave_behind users_settle
  * and in src/stock/users.c: is_parents take_over_word users_take_dead users_take_parents
- * and in src/stock/users.c: users_leave users_keep_no_more
+ * and in src/stock/users.c: users_leave users_forget
  * and in src/heap/enter.c: thread_leaves attach has_fast_paths is_marked mark unmark nested_of
  * and in src/heap/enter.c: enter_any enter heap_enter exit_slowly heap_exit
  * and in src/stock/shrink.c: heap_end_rest heap_end heap_empty
