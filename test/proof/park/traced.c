@@ -20,6 +20,7 @@
 #include "../../../src/support/trace_file.h"
 
 enum { FILES_MOST = 8, STATE_SIZE = (sizeof(trace_file_t) + 4095) & ~4095u, MARK = 87654 };
+enum { RING = 2 * TRACE_CHUNK }; /* bytes, of the operations that have rings */
 
 static struct {
   atomic_ptr_t *state;
@@ -123,9 +124,18 @@ static void keep_file(int number) {
   memcpy(files[file_count++].name, name, sizeof name);
 }
 
+/* What a child finds empty otherwise. */
+static void advise_all(trace_file_t *s, int advice) {
+  madvise(s, STATE_SIZE, advice);
+  for (size_t i = 0; i < RINGS_MOST; i++) {
+    void *ring = tracer == 0 ? atomic_ptr_load_relaxed(&s->ring[i]) : NULL;
+    if (ring != NULL) madvise(ring, RING, advice);
+  }
+}
+
 void traced_keep(void) {
   trace_file_t *s = state_now();
-  if (s != NULL) madvise(s, STATE_SIZE, MADV_KEEPONFORK);
+  if (s != NULL) advise_all(s, MADV_KEEPONFORK);
   if (lib.thread != NULL) thread_before = lib.thread();
   DIR *all = tracer != 0 ? opendir("/proc/self/fd") : NULL;
   for (struct dirent *one; all != NULL && (one = readdir(all)) != NULL;)
@@ -176,7 +186,7 @@ void traced_adopt(bool subject_is_lost) {
   }
   traced_kept();
   if (s == NULL) return;
-  madvise(s, STATE_SIZE, MADV_WIPEONFORK);
+  advise_all(s, MADV_WIPEONFORK);
   if (subject_is_lost) bury_subject(s);
 }
 
@@ -206,20 +216,19 @@ static unsigned look_at_file(const trace_file_t *s) {
   return marks;
 }
 
-static unsigned look_at_rings(const trace_file_t *s, size_t ring) {
+static unsigned look_at_rings(const trace_file_t *s) {
   unsigned marks = 0;
   for (size_t i = 0; i < RINGS_MOST; i++) {
     const char *first = atomic_ptr_load_relaxed(&s->ring[i]);
-    for (size_t at = 0; first != NULL && at < ring; at += TRACE_CHUNK)
+    for (size_t at = 0; first != NULL && at < RING; at += TRACE_CHUNK)
       marks += look_at_chunk((const trace_chunk_t *)(const void *)(first + at), at);
   }
   return marks;
 }
 
 static unsigned look(void) {
-  enum { RING = 2 * TRACE_CHUNK }; /* of the operations that have rings */
   const trace_file_t *s = state_now();
-  return tracer != 0 ? look_at_file(s) : look_at_rings(s, RING);
+  return tracer != 0 ? look_at_file(s) : look_at_rings(s);
 }
 
 /* The caller's next slow call is in the trace. */
