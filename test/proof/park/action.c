@@ -159,6 +159,7 @@ static void run_to_the_end(const operation_t *operation) {
   step_end();
   pthread_setcanceltype(type, NULL);
   if (operation->finish != NULL) operation->finish();
+  if (library_is_freehold()) oracle_check_own_heap();
 }
 
 /* A jump out of the operation ends here: the thread works on. */

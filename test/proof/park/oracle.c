@@ -141,6 +141,12 @@ bool oracle_heap_is_marked(void) {
 }
 
 bool oracle_heap_is_busy(void) { return own_heap()->busy != 0; }
+void oracle_check_own_heap(void) {
+  const heap_t *h = own_heap();
+  bool is_claimed = false;
+  if (h != NULL && (fh.pool_at(heap_number(h), &is_claimed) != h || !is_claimed))
+    park_fail("the thread's heap %u is nobody's", heap_number(h));
+}
 
 void oracle_let_nobody_rest(void) {
   atomic32_store_relaxed((atomic32_t *)library_hidden("resting_pages"), RESTING_PAGES);

@@ -369,9 +369,10 @@ def is_of_growth(line, functions):
     return any(word in line for word in ("call_at_growth", "call_step", "&call_from, &from"))
 
 def is_of_parents(line, functions):
-    return functions <= {"settle_in_child", "users_settle", "users_leave_behind",
-                         "users_take_parents", "pool_claim_parents", "heap_end_parents",
-                         "repair"}
+    return (functions <= {"settle_in_child", "users_settle", "users_leave_behind",
+                          "users_take_parents", "pool_claim_parents", "heap_end_parents",
+                          "repair"} or
+            line.startswith("users_keep(number); /* whoever took it"))
 
 def is_reserved(line, functions):
     """Or refused where none are; or of a window that holds others' memory as well."""
