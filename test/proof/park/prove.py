@@ -372,7 +372,7 @@ def is_of_parents(line, functions):
     return (functions <= {"settle_in_child", "users_settle", "users_leave_behind",
                           "users_take_parents", "pool_claim_parents", "heap_end_parents",
                           "repair"} or
-            line.startswith("users_keep(number); /* whoever took it"))
+            line.strip().startswith("users_keep(number); /* whoever took it"))
 
 def is_reserved(line, functions):
     """Or refused where none are; or of a window that holds others' memory as well."""
