@@ -269,8 +269,8 @@ uintptr_t oracle_arena_end(const void *p); /* where the arena of block `p` grows
 bool oracle_is_chained(const void *p);
 bool oracle_magazine_is_empty(void); /* the caller's */
 bool oracle_heap_is_marked(void);    /* the caller's, by a fast operation */
-bool oracle_heap_is_busy(void);
-void oracle_check_own_heap(void); /* the calling thread has it alone */      /* the caller's, by any other */
+bool oracle_heap_is_busy(void);      /* the caller's, by any other */
+void oracle_check_own_heap(void);    /* the calling thread has it alone */
 size_t oracle_traced(void);          /* bytes of the chunk to which the caller's trace goes */
 /* heaps of threads that end let go of everything */
 void oracle_let_nobody_rest(void);
