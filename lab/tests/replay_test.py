@@ -113,6 +113,14 @@ def test_a_trace_of_which_only_the_figures_are_wanted(trace, capsys):
     assert max(said["live"]) > 30_000_000 > 5 * said["live"][-1]
 
 
+def test_a_trace_that_is_cut_short_is_drawn_and_said(trace, tmp_path, capsys):
+    cut = tmp_path / "cut.trace"
+    cut.write_bytes(trace.read_bytes()[:-1000])
+    assert main(["graph", str(cut), "--json", "--columns", "40"]) == 1
+    output = capsys.readouterr()
+    assert json.loads(output.out)["cut"] and "cut short" in output.err
+
+
 def test_a_trace_becomes_a_tape_that_is_smaller(trace, tmp_path, capsys):
     tape = tmp_path / "peak.tape.xz"
     assert main(["replay", str(trace), "--tape", str(tape)]) == 0
