@@ -43,7 +43,8 @@ static void write_head(FILE *out, const view_t *v, const view_t *before, double 
   fprintf(out, "%s: live %s, in memory %s, idle %s, kept by threads %s; process at most %s\n",
           target_title(), outside_size(s->live_bytes),
           outside_size(s->resident + v->metadata_resident), outside_size(v->idle),
-          outside_size(v->kept_blocks + v->kept_slices), outside_size(s->peak_resident));
+          outside_size(v->kept_blocks + v->kept_slices),
+          s->peak_resident != 0 ? outside_size(s->peak_resident) : "-"); /* a core says none */
   fprintf(out, "threads %llu; blocks/s %s, freed to other threads/s %s, mmap/s %s, ",
           (unsigned long long)s->threads, rate(s->total.allocated, b->total.allocated, seconds, 0),
           rate(s->remote_frees, b->remote_frees, seconds, 0), rate(s->mmaps, b->mmaps, seconds, 1));
