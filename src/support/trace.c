@@ -103,7 +103,6 @@ static bool find_room(trace_file_t *s, stream_t *t) {
   signal_fence();
   if (chunk == NULL || drop_others(s, t)) return false;
   chunk->mark = TRACE_CHUNK_MARK;
-  chunk->generation = t->generation;
   t->used = sizeof *chunk; /* if nothing is in it yet */
   uint32_t used = 0;
   if (!atomic32_cas_relaxed(&chunk->used, &used, t->used)) t->used = used;

@@ -350,8 +350,11 @@ static cold trace_chunk_t *claim_chunk(trace_file_t *s, uint32_t generation) {
     atomic32_store_relaxed(&s->is_full, trace_file_is_of(s, generation));
     return NULL;
   }
-  for (size_t i = 0; i < size / TRACE_CHUNK; i++)
-    ((trace_chunk_t *)(void *)(piece + i * TRACE_CHUNK))->index = (uint32_t)i;
+  for (size_t i = 0; i < size / TRACE_CHUNK; i++) {
+    trace_chunk_t *chunk = (trace_chunk_t *)(void *)(piece + i * TRACE_CHUNK);
+    chunk->index = (uint32_t)i;
+    chunk->generation = generation;
+  }
   if (ring != 0) atomic_ptr_store_relaxed(&s->ring[number], piece);
   return (trace_chunk_t *)(void *)piece;
 }

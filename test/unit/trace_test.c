@@ -225,9 +225,20 @@ TEST(trace, rings_of_many_threads_that_ended_are_used_again, "") {
     for (int i = 0; i < MANY; i++) {
       chunks[i] = trace_take_chunk(s, generation);
       CHECK(chunks[i] != NULL);
-      chunks[i]->generation = generation;
     }
     for (int i = 0; i < MANY; i++) trace_hand_on(s, chunks[i]);
     CHECK_EQ(atomic64_load_relaxed(&s->rings), (uint64_t)MANY);
   }
+}
+
+/* A chunk may become full with the last event before it is handed on. */
+TEST(trace, a_ring_is_handed_on_wherever_its_thread_stopped, "") {
+  trace_event_t e = {.kind = TRACE_FREE, .alignment = 1};
+  CHECK(trace_start(NULL, 1));
+  for (uintptr_t i = 1; i < 100000; i++) {
+    e.address = i * 16;
+    trace_record(&e, false); /* by a thread that keeps none */
+  }
+  CHECK_EQ(atomic64_load_relaxed(&trace_file()->rings), (uint64_t)1);
+  CHECK_EQ(trace_lost(), (uint64_t)0);
 }
