@@ -153,9 +153,11 @@ static void find_stack(guard_stack_t *stack, const sampled_t *block) {
   set_stack(stack, atomic32_load_relaxed(&block->thread), frames, count);
 }
 
-/* Of a double free: the free before, if rings are kept (option `trace_ring`). */
+/* Of a double free, which is an invalid pointer if something else lies there now: the free before,
+ * if rings are kept (option `trace_ring`). */
 static bool find_last_free(const char *what, const void *p, trace_event_t *e) {
-  return strncmp(what, "double free", 11) == 0 && trace_find_free((uintptr_t)p, e);
+  bool may_be = strncmp(what, "double free", 11) == 0 || strncmp(what, "invalid pointer", 15) == 0;
+  return may_be && trace_find_free((uintptr_t)p, e);
 }
 
 cold void api_put_block(fmt_t *out, const char *what, const void *p) {

@@ -14,6 +14,7 @@ enum { RECORD_MOST = 96 };
 /* Where one thread, or one handler, writes. */
 typedef struct {
   trace_chunk_t *chunk; /* NULL: none yet */
+  trace_chunk_t *first; /* of its ring; a child of fork finds nothing there */
   uint32_t used, generation;
   uint64_t time, address, heap, code; /* of the last record */
   bool is_busy;                       /* a record is being written */
@@ -64,7 +65,7 @@ static void append_record(stream_t *t, const unsigned char *record, const unsign
  * trace now? Then it goes. */
 static inline bool drop_others(trace_file_t *s, stream_t *t) {
   if (likely(t->chunk == NULL) || trace_file_is_of(s, t->generation)) return false;
-  trace_drop_chunk(t->chunk);
+  trace_drop_chunks(t->first);
   t->chunk = NULL;
   return true;
 }
@@ -100,6 +101,7 @@ static bool find_room(trace_file_t *s, stream_t *t) {
   trace_chunk_t *chunk = t->chunk != NULL ? trace_leave_chunk(t->chunk) : NULL;
   if (chunk == NULL) chunk = trace_take_chunk(s, t->generation);
   t->chunk = chunk;
+  if (chunk != NULL) t->first = trace_first_chunk(chunk);
   signal_fence();
   if (chunk == NULL || drop_others(s, t)) return false;
   chunk->mark = TRACE_CHUNK_MARK;
@@ -183,23 +185,27 @@ static trace_chunk_t *take_own(stream_t *t) {
   return chunk;
 }
 
+static void leave_own(trace_file_t *s, stream_t *t) {
+  trace_chunk_t *chunk = take_own(t);
+  if (chunk == NULL) return;
+  if (trace_is_on() && trace_file_is_of(s, t->generation)) hand_chunk_on(s, chunk);
+  else trace_drop_chunks(t->first);
+}
+
+/* If a jump has left a record nothing more is written to that. */
 void trace_leave(void) {
   trace_file_t *s = trace_file();
   stream_t *t = &trace_here.stream;
-  if (s == NULL || t->is_busy) return;
+  if (s == NULL) return;
+  if (t->is_busy) leave_own(s, t);
   if (atomic32_load_relaxed(&trace_here.serial) != 0) /* else it has recorded nothing */
     trace_record(&(trace_event_t){.kind = TRACE_LEAVE, .alignment = 1}, true);
-  trace_chunk_t *chunk = take_own(t);
-  bool is_mine = trace_is_on() && trace_file_is_of(s, t->generation);
-  if (chunk != NULL && is_mine) hand_chunk_on(s, chunk);
-  else if (chunk != NULL) trace_drop_chunk(chunk);
+  leave_own(s, t);
 }
 
 void trace_drop_stale(void) {
   stream_t *t = &trace_here.stream;
-  if (likely(t->chunk == NULL) || t->is_busy || trace_is_on()) return;
-  trace_chunk_t *chunk = take_own(t);
-  if (chunk != NULL) trace_drop_chunk(chunk);
+  if (unlikely(t->chunk != NULL) && !t->is_busy && !trace_is_on()) leave_own(trace_file(), t);
 }
 
 /* ---- rings ----------------------------------------------------------------------------------- */

@@ -263,9 +263,10 @@ trace_begun_t trace_start_late(const char *path) {
 
 /* ---- chunks ---------------------------------------------------------------------------------- */
 
-void trace_drop_chunk(trace_chunk_t *chunk) {
-  if (trace_path() != NULL) os_unmap_file(chunk, TRACE_CHUNK);
-  else os_unmap(chunk, TRACE_CHUNK);
+void trace_drop_chunks(trace_chunk_t *first) {
+  size_t size = max_size(trace_ring_size(), TRACE_CHUNK);
+  if (trace_path() != NULL) os_unmap_file(first, size);
+  else os_unmap(first, size);
 }
 
 /* Those of another trace go. */
@@ -276,7 +277,7 @@ static trace_chunk_t *take_handed(trace_file_t *s, uint32_t generation) {
     if (!atomic_ptr_cas_acquire(&s->handed[i], &handed, NULL)) continue; /* S-trace */
     trace_chunk_t *chunk = (trace_chunk_t *)handed;
     if (chunk->generation == generation) return chunk;
-    trace_drop_chunk(chunk);
+    trace_drop_chunks(trace_first_chunk(chunk));
   }
   return NULL;
 }
@@ -284,13 +285,12 @@ static trace_chunk_t *take_handed(trace_file_t *s, uint32_t generation) {
 trace_chunk_t *trace_leave_chunk(trace_chunk_t *chunk) {
   size_t ring = trace_ring_size();
   if (ring == 0) {
-    trace_drop_chunk(chunk);
+    trace_drop_chunks(chunk);
     return NULL;
   }
-  uint32_t index = chunk->index;
-  char *first = (char *)chunk - (size_t)index * TRACE_CHUNK;
-  index = (index + 1) % (uint32_t)(ring / TRACE_CHUNK);
-  trace_chunk_t *next = (trace_chunk_t *)(void *)(first + (size_t)index * TRACE_CHUNK);
+  size_t index = (chunk->index + 1) % (ring / TRACE_CHUNK);
+  char *first = (char *)trace_first_chunk(chunk);
+  trace_chunk_t *next = (trace_chunk_t *)(void *)(first + index * TRACE_CHUNK);
   atomic32_store_release(&next->used, 0); /* S-trace */
   return next;
 }
@@ -304,7 +304,7 @@ void trace_hand_on(trace_file_t *s, trace_chunk_t *chunk) {
     atomic64_raise_relaxed(&s->handed_end, i + 1);
     return;
   }
-  if (trace_ring_size() == 0) trace_drop_chunk(chunk);
+  if (trace_ring_size() == 0) trace_drop_chunks(chunk);
 }
 
 /* A program may have closed our file, and the number be its own now. -1: the file is gone. */

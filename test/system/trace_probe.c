@@ -1,6 +1,7 @@
 /* trace_probe.c - a program of which it is known what it asks of malloc */
 #define _GNU_SOURCE
 #include <errno.h>
+#include <fcntl.h>
 #include <malloc.h>
 #include <pthread.h>
 #include <signal.h>
@@ -86,6 +87,21 @@ static void forked_by_handlers(void) {
   while (wait(NULL) > 0) {}
 }
 
+/* Each the child of the one before: the pages of addresses that the first has, and the last. */
+static void generations(void) {
+  for (int i = 0; i <= 32; i++) {
+    char pages[32] = "";
+    free(p = malloc(100));
+    int file = open("/proc/self/statm", O_RDONLY);
+    if (read(file, pages, sizeof pages - 1) < 0) _exit(1);
+    close(file);
+    if (i % 32 == 0) dprintf(1, "%ld\n", atol(pages));
+    pid_t child = fork();
+    if (child != 0) _exit(waitpid(child, NULL, 0) != child);
+  }
+  _exit(0);
+}
+
 __attribute__((noinline)) static void *free_one(void *block) {
   free(block);
   return NULL;
@@ -106,6 +122,12 @@ static void free_twice(const char *how) {
   if (strcmp(how, "twice-back") == 0) {
     free_one(block);
     free_in_thread(block);
+  } else if (strcmp(how, "twice-gone") == 0) {
+    free(p);
+    free_one(block);
+    malloc_trim(0);
+    for (int i = 0; i < 10; i++) p = malloc(60000); /* one takes the slab's place */
+    free(block);
   } else if (strcmp(how, "twice-sized") == 0) {
     free_one(block);
     free_sized(block, 100);
@@ -344,6 +366,7 @@ int main(int argc, char **argv) {
   if (strcmp(what, "threads") == 0) many_threads();
   if (strcmp(what, "turns") == 0) threads_in_turn();
   if (strcmp(what, "handler-forks") == 0) forked_by_handlers();
+  if (strcmp(what, "generations") == 0) generations();
   if (strcmp(what, "forks") == 0) {
     known();
     fflush(NULL);

@@ -339,9 +339,14 @@ class Traces(unittest.TestCase):
         frees = [e for e in self.events("r") if e["call"] == "free"]
         self.assertTrue(all(1 <= len(e["frames"]) <= 4 for e in frees))
 
+    def test_a_ring_does_not_stay_in_the_address_space_of_children(self):
+        for options in "trace_ring:1M", "trace_ring:1M,trace:" + self.path("c.%p"):
+            first, last = map(int, self.probe("generations", options).stdout.split())
+            self.assertLess(last - first, (4 << 20) // resource.getpagesize(), options)
+
     def freed_before(self, result):
         """The process, who freed the block before, where, and who has called now."""
-        found = re.search(r"^freehold: double free: 0x[0-9a-f]+ in free\w*\(\); .*"
+        found = re.search(r"^freehold: (?:double free|invalid pointer): 0x\w+ in free\w*\(\); .*"
                           r"freed \d+ us before by thread (\d+) at trace_probe\S*\+(0x\S+).*"
                           r"; called by thread (\d+) at trace_probe\S*\+0x.*\n$", result.stderr)
         self.assertIsNotNone(found, result.stderr)
@@ -350,7 +355,7 @@ class Traces(unittest.TestCase):
 
     def test_a_ring_says_who_freed_before(self):
         for library in (support.LIBRARY, support.DEBUG_LIBRARY):
-            for how in ("twice", "twice-back", "twice-sized"):
+            for how in ("twice", "twice-back", "twice-sized", "twice-gone"):
                 result = self.probe(how, "trace_ring:1M", library, code=-signal.SIGABRT)
                 process, before, _, now = self.freed_before(result)
                 self.assertEqual(before == process, how != "twice", result.stderr)

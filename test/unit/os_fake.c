@@ -410,7 +410,10 @@ uint32_t os_now_ms(void) {
   atomic32_add_relaxed(&os_fake.clock_reads, 1);
   return os_fake.now_ms;
 }
-uint64_t os_now_ns(void) { return (uint64_t)os_fake.now_ms * 1000000; }
+uint64_t os_now_ns(void) {
+  if (os_fake.at_fine_clock != NULL) os_fake.at_fine_clock();
+  return (uint64_t)os_fake.now_ms * 1000000;
+}
 uint64_t os_spent_ns(void) { return os_now_ns() - (uint64_t)os_fake.waited_ms * 1000000; }
 void os_usage(os_usage_t *usage) { *usage = os_fake.usage; }
 uint64_t os_random(void) {

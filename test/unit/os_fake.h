@@ -46,6 +46,7 @@ typedef struct {
   bool (*has_ended)(uint64_t thread); /* what os_thread_has_ended says, if not NULL */
   atomic32_t looks;                   /* how often it was asked */
   atomic32_t clock_reads;
+  void (*at_fine_clock)(void); /* before os_now_ns; may jump away */
   /* before each call; may call the core */
   void (*before)(os_fake_call_t call, void *at, size_t size);
   os_usage_t usage;                      /* what os_usage says */

@@ -3,6 +3,7 @@
 #include "traces.h"
 
 #include <pthread.h>
+#include <setjmp.h>
 
 static trace_event_t event_of(uint64_t *state) {
   static const trace_kind_t kinds[] = {TRACE_MALLOC, TRACE_CALLOC, TRACE_ALIGNED, TRACE_FREE,
@@ -241,4 +242,18 @@ TEST(trace, a_ring_is_handed_on_wherever_its_thread_stopped, "") {
   }
   CHECK_EQ(atomic64_load_relaxed(&trace_file()->rings), (uint64_t)1);
   CHECK_EQ(trace_lost(), (uint64_t)0);
+}
+
+static jmp_buf outside;
+static void jump_away(void) { longjmp(outside, 1); }
+TEST(trace, a_thread_that_a_jump_took_out_of_a_record_hands_its_ring_on, "") {
+  trace_event_t e = {.kind = TRACE_MALLOC, .address = 160, .alignment = 1};
+  CHECK(trace_start(NULL, 1));
+  trace_record(&e, true);
+  os_fake.at_fine_clock = jump_away;
+  if (setjmp(outside) == 0) trace_record(&e, true);
+  os_fake.at_fine_clock = NULL;
+  trace_leave();
+  trace_record(&e, false); /* another one's */
+  CHECK_EQ(atomic64_load_relaxed(&trace_file()->rings), (uint64_t)1);
 }
