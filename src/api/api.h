@@ -33,8 +33,7 @@ FIRST_NAME(posix_memalign);
 #endif
 
 /* Loads the options and sets the reporter of `fatal`; any call after the first does nothing. The
- * first may happen in two threads and a signal handler at once: at first use, or in the
- * constructor. */
+ * first, by use or constructor, may happen in two threads and a signal handler at once. */
 hidden void api_start_now(void);
 hidden void api_close(void);
 /* The opposite, if no option wants to see every call. Not while another thread closes. */
@@ -168,6 +167,5 @@ hidden void api_report_json(fmt_t *f, const fh_stats_t *s);
 
 /* Looks libc's own functions up; in a constructor, because the dynamic linker takes locks. */
 hidden void api_foreign_start(void);
-/* Finds out which operators of C++ the program has replaced; in a constructor, when all names are
- * bound. */
+/* Finds out which operators of C++ the program has replaced; when all names are bound. */
 hidden void api_operators_start(void);

@@ -75,8 +75,7 @@ static bool is_mapped_chunk(const foreign_chunk_t *c) {
          end % page == 0 && os_is_readable((const void *)(end - 1), 1);
 }
 
-/* A chunk between `from` and `to` is followed by another one, which says that this one is in
- * use. */
+/* A chunk between `from` and `to` is followed by another, which says that this one is in use. */
 static bool is_chunk_between(const foreign_chunk_t *c, uintptr_t from, uintptr_t to) {
   uintptr_t at = (uintptr_t)c, size = libc_chunk_size(c);
   if (at < from || at >= to || size % 16 != 0 || size > to - at) return false;

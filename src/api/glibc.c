@@ -151,8 +151,7 @@ int malloc_trim(size_t pad) {
   return atomic64_load_relaxed(&arena_counts.purged) != before;
 }
 
-/* glibc's numbers; the parameters that describe its own structures are accepted and have no
- * effect. */
+/* glibc's numbers; parameters of its own structures are accepted and have no effect. */
 /* clang-format off */
 enum { GLIBC_MXFAST = 1, GLIBC_NLBLKS, GLIBC_GRAIN, GLIBC_KEEP,
        GLIBC_ARENA_MAX = -8, GLIBC_ARENA_TEST, GLIBC_PERTURB, GLIBC_CHECK_ACTION, GLIBC_MMAP_MAX,

@@ -26,8 +26,7 @@ static void reopen_output(void) {
   if (os_file_identity(kept_output) == kept_identity) os_duplicate(kept_output, 2);
 }
 
-/* 101 is the first priority that is not the compiler's own: before the constructors of the
- * program. */
+/* 101, the first priority that a program may have: before its other constructors. */
 static __attribute__((constructor(101))) void load(void) {
   api_start();
   api_foreign_start();

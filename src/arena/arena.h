@@ -129,9 +129,9 @@ hidden bool arena_claim_at(void *at, size_t n, bool *clean);
 hidden bool arena_grow_at(void *at, size_t n, bool *clean);
 /* Does the first range of the first arena end before this slice? No block grows beyond that. */
 hidden bool arena_is_first_end(const arena_t *a, size_t slice);
-/* Gives slices back; they may be claimed at once, and are purged when idle or over the budget. */
-hidden void arena_release(void *first, size_t n);
-hidden void arena_release_dirty(void *first, size_t n); /* likewise, and nothing is purged now */
+/* Gives slices back; they may be claimed at once, and nothing is purged now: arena_release of
+ * purge.h looks at the budget, too. */
+hidden void arena_release_dirty(void *first, size_t n);
 hidden void arena_release_clean(void *first, size_t n); /* of slices that read as zero */
 /* Gives slices back at which nothing is mapped, and which count as committed no more. They are
  * mapped again, at once if there is memory. */
@@ -166,11 +166,5 @@ hidden void arena_note_peak(void);
 
 hidden size_t arena_count(void);         /* ARENA_MOST at most */
 hidden arena_t *arena_at(size_t number); /* below arena_count(); NULL if it is just being made */
-
-/* purge.c: gives idle dirty slices back to the system. */
-/* A few groups at most, and only if due: what the clock says, or 0 if it was not looked at. */
-hidden uint32_t purge_tick(void);
-hidden void purge_over_budget(size_t released); /* at most twice that or PURGE_STEP, and 63 */
-hidden void purge_all(void);                    /* everything dirty */
 
 hidden bool arena_is_valid(const arena_t *a); /* while nobody claims or frees */

@@ -1,10 +1,7 @@
 /* purge.c - gives idle dirty slices back to the system                               layer 3: arena
- * Owns:    the time and place of the last look.   Called by: slab, stock, heap.
- *          Calls: arena.c, patience, slices, support, os.
- * Threads: any, at once. The slices of one word (4 MiB at most) are claimed, discarded and freed
- *          again. So a thread that stops here holds back no more, and nobody waits for it.
- * Sync:    S-bit (bitmap.h); S-group (hint.h): free dirty slices, their group's bit, and their
- *          arena's. */
+ * Contract: purge.h. */
+#include "purge.h"
+
 #include "../support/options.h"
 #include "../support/pace.h"
 #include "../support/timing.h"

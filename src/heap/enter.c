@@ -5,6 +5,7 @@
 #include "enter.h"
 
 #include "../arena/frames.h"
+#include "../arena/purge.h"
 #include "../slab/sparse.h"
 #include "../stock/stock.h"
 #include "../support/trace.h"

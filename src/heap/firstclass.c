@@ -10,6 +10,7 @@
  *             others */
 #include "firstclass.h"
 
+#include "../arena/purge.h"
 #include "../stock/stock.h"
 #include "enter.h"
 #include "fast.h"

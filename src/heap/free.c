@@ -3,6 +3,7 @@
  * that it is one. */
 #include "free.h"
 
+#include "../slab/holes.h"
 #include "../stock/stock.h"
 #include "enter.h"
 #include "fast.h"

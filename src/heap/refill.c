@@ -3,6 +3,8 @@
 #include "slow.h"
 
 #include "../arena/frames.h"
+#include "../slab/holes.h"
+#include "../slab/partial.h"
 #include "../slab/states.h"
 #include "../stock/stock.h"
 

@@ -2,6 +2,7 @@
  * Contract: resize.h. */
 #include "resize.h"
 
+#include "../slab/holes.h"
 #include "../stock/stock.h"
 #include "enter.h"
 #include "fits.h"

@@ -3,6 +3,7 @@
 #include "upkeep.h"
 
 #include "../arena/frames.h"
+#include "../arena/purge.h"
 #include "../slab/sparse.h"
 #include "../stock/stock.h"
 #include "../support/pace.h"

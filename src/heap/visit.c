@@ -7,6 +7,7 @@
  *          are not read. */
 #include "visit.h"
 
+#include "../slab/holes.h"
 #include "../stock/stock.h"
 #include "enter.h"
 

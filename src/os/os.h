@@ -13,8 +13,7 @@
 
 #include "../base/atomic.h"
 
-/* Counts of calls since start, for statistics. relaxed: each is a sum that nothing else depends
- * on. */
+/* Counts of calls since start, for statistics. relaxed: sums on which nothing else depends. */
 typedef struct {
   atomic64_t maps, unmaps, remaps, advices, failures;
 } os_counts_t;

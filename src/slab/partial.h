@@ -1,6 +1,6 @@
 /* partial.h - the slabs that nobody owns and that have room                           layer 4: slab
- * Owns:    the partial maps of the arenas.   Called by: slab.c, sparse.c; slab_find_partial
- *          (slab.h) by heap.   Calls: holes, tally, arena.
+ * Owns:    the partial maps of the arenas.   Called by: slab.c, sparse.c; slab_find_partial by
+ *          heap.   Calls: holes, tally, arena.
  * Threads: any. A set bit belongs to whoever clears it, and with it the slab, in whatever state its
  *          anchor then is.
  * Sync:    S-partial (slab.h): bit and anchor cross over; S-anchor (slab.h): taking a slab over;
@@ -8,6 +8,9 @@
 #pragma once
 
 #include "slab.h"
+
+/* A slab of class `c` that nobody owned and that has room, now owned by `heap`; NULL: none. */
+hidden slab_t *slab_find_partial(unsigned c, void *heap);
 
 /* The caller has made the anchor PARTIAL: anyone may find the slab now. True if it became empty in
  * between and is the caller's again, to be released. */
@@ -18,8 +21,7 @@ hidden bool partial_publish(slab_t *s);
  * another slab's, or a large block. */
 hidden bool partial_unpublish(slab_t *s, unsigned c);
 
-/* If the slab's bit of this word is still set: clears it, and the slab is the caller's, as one with
- * holes. */
+/* If the slab's bit of this word is set, clears it: the slab is the caller's, as one with holes. */
 hidden bool partial_claim(atomic64_t *word, uint64_t bit, slab_t *s, bool *is_empty);
 
 /* A bit for each class of which a heap took a slab since sparse.c cleared it. relaxed: hints */

@@ -2,6 +2,7 @@
  * Contract: slab.h. */
 #include "slab.h"
 
+#include "../arena/purge.h"
 #include "../os/os.h"
 #include "holes.h"
 #include "partial.h"

@@ -124,15 +124,6 @@ static inline bool block_may_be_next(uintptr_t next) {
   if (!block_may_be_link(next) || map_kind(map_find((void *)next)) != TENANT_ARENA) return false;
   return arena_has_slice((void *)next);
 }
-/* Does it begin on a page that was given back? Then it is free. Others that are free have keys. */
-hidden bool slab_begins_on(uint32_t holes, uintptr_t block);
-static inline bool slab_is_on_hole(const slab_t *s, uintptr_t block) {
-  uint32_t holes = atomic32_load_acquire(&s->holes); /* S-visit */
-  return unlikely(holes != 0) && slab_begins_on(holes, block);
-}
-static inline bool slab_block_is_free(const slab_t *s, uintptr_t block) {
-  return block_is_free(block) || slab_is_on_hole(s, block);
-}
 
 /* The first block of the anchor's chain; 0: it has none. */
 static inline uintptr_t slab_chain(const slab_t *s, anchor_t a) {
@@ -173,10 +164,6 @@ hidden uintptr_t slab_fresh_end(const slab_t *s, unsigned *count);
 hidden void slab_take_fresh(slab_t *s, unsigned n);
 /* The private list was changed and `used` may not have been: counts again. */
 hidden void slab_recount(slab_t *s);
-
-/* Links the private list anew, in the order of addresses, so that neighbours are handed out one
- * after another. */
-hidden void slab_sort(slab_t *s);
 
 /* What others freed becomes the private list, which is empty; how many these are. */
 hidden unsigned slab_collect(slab_t *s);
@@ -234,12 +221,12 @@ hidden slab_outcome_t slab_push(slab_t *s, uintptr_t first, uintptr_t last, unsi
 /* Frees one block by itself; a slab that is empty then goes back. */
 hidden void slab_free_one(slab_t *s, uintptr_t block);
 
-/* A slab of class `c` that nobody owns and that has room; now `heap` owns it. NULL if there is
- * none. */
-hidden slab_t *slab_find_partial(unsigned c, void *heap);
-
 /* So many of the slab's blocks went to the caller's heap; a negative number: came back. */
-hidden void slab_note_taken(const slab_t *s, int blocks);
+static inline void slab_note_taken(const slab_t *s, int blocks) {
+  unsigned c = slab_class(s);
+  if (atomic_ptr_is_relaxed(&s->tag, NULL)) slab_thread_count((uint64_t)blocks * class_size(c), 0);
+  slab_count_taken(c, blocks);
+}
 
 hidden bool slab_is_valid(const slab_t *s); /* the owner only */
 /* I5 of a slab or large block; its holder only. */

@@ -1,6 +1,6 @@
 /* tally.c - what slabs and threads count                                              layer 4: slab
  * Contract: tally.h. */
-#include "slab.h"
+#include "tally.h"
 
 #include "../base/layout.h"
 
@@ -89,10 +89,4 @@ bool tally_is_valid(const slab_tally_t *t, unsigned c) {
   uint32_t step = slab_tally_step(c);
   HOLDS(N1, atomic32_load_relaxed(&t->taken[c]) + step <= 2 * step);
   return true;
-}
-
-void slab_note_taken(const slab_t *s, int blocks) {
-  unsigned c = slab_class(s);
-  if (atomic_ptr_is_relaxed(&s->tag, NULL)) slab_thread_count((uint64_t)blocks * class_size(c), 0);
-  slab_count_taken(c, blocks);
 }

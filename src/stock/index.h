@@ -20,8 +20,7 @@ hidden void *index_cell(const heap_t *h);
 /* A block is complete: its cell, if it has one, leads to its slab_t or huge_t from now on. */
 hidden void index_set(void *cell, void *descriptor, bool is_huge);
 hidden void index_give_back(void *cell);
-/* The first-class heap that has not ended; NULL: none, or `cell` is NULL. Asked by the block's
- * holder. */
+/* Of a block's holder: its first-class heap, if that has not ended; NULL: none, or no cell. */
 hidden void *index_heap(const void *cell);
 /* So many bytes more, modulo 2^48, are in the block with this cell, or NULL. A free that the lane's
  * end overtakes counts nowhere. */

@@ -2,6 +2,7 @@
  * Contract: large.h. */
 #include "large.h"
 
+#include "../arena/purge.h"
 #include "stock.h"
 
 enum {

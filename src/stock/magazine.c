@@ -3,6 +3,7 @@
 #include "magazine.h"
 
 #include "../arena/budget.h"
+#include "../arena/purge.h"
 #include "surplus.h"
 
 enum {

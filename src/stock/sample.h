@@ -65,8 +65,7 @@ hidden void sample_begin(heap_t *h, unsigned c, void *p, size_t size);
 hidden void sample_note_large(heap_t *h, void *p);
 /* `p` has become larger or smaller, and counts as a fresh one. */
 hidden void sample_note_resized(heap_t *h, void *p);
-/* The bin of the class goes back. So must this list, which was cut off it. The points are drawn
- * anew. */
+/* The bin of the class goes back: so must this list, cut off it. The points are drawn anew. */
 hidden uintptr_t *sample_return_bin(heap_t *h, unsigned c);
 /* Was something cut off the bin of the class, which is there still? Also if none was started. */
 hidden bool sample_is_cut(const heap_t *h, unsigned c);

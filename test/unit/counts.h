@@ -5,6 +5,7 @@
 #include "core.h"
 
 #include "../../src/arena/patience.h"
+#include "../../src/arena/purge.h"
 #include "../../src/arena/slices.h"
 #include "../../src/slab/slab.h"
 

@@ -3,6 +3,7 @@
 
 #include "../../src/arena/frames.h"
 #include "../../src/arena/patience.h"
+#include "../../src/arena/purge.h"
 #include "../../src/arena/slices.h"
 
 enum { SLICES = FRAME_SLICES * 64 }; /* 128 MiB */

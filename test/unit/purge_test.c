@@ -4,6 +4,7 @@
 #include <sys/mman.h>
 
 #include "../../src/arena/patience.h"
+#include "../../src/arena/purge.h"
 #include "../../src/arena/slices.h"
 
 static size_t dirty(void) { return atomic64_load_relaxed(&arena_counts.dirty); }

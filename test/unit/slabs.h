@@ -4,6 +4,7 @@
 
 #include "counts.h"
 
+#include "../../src/slab/holes.h"
 #include "../../src/slab/partial.h"
 
 /* Two heaps and a third, as far as a slab knows: addresses that differ. */

@@ -268,8 +268,7 @@ uintptr_t os_space_end(void) {
 }
 
 /* Far below where the kernel puts stacks, libraries and other mappings, and above where programs
- * and their brk heaps begin: from 4 to 20 TiB of 47 bits. Of 32 bits it is the second window or the
- * third. */
+ * and their brk heaps begin: 4 to 20 TiB of 47 bits. Of 32 bits: the second or third window. */
 uintptr_t os_space_start(void) {
   size_t part = os_space_end() / 32;
   return align_up(part + random_number() % (4 * part), WINDOW_SIZE);

@@ -4,6 +4,7 @@
  * Threads allocate, free each other's blocks, and end; what a thread gets it writes to. In
  * the end all is given back. */
 #include "../../../src/arena/places.h"
+#include "../../../src/arena/purge.h"
 #include "../../../src/heap/enter.h"
 #include "../../../src/heap/fast.h"
 #include "../../../src/heap/firstclass.h"

@@ -3,7 +3,9 @@
  * Each scenario starts with slabs whose blocks some threads hold. What a thread gets it
  * writes to, as a program would; what it does not give back is given back in `settle`, and
  * then no slice is in use. */
+#include "../../../src/arena/purge.h"
 #include "../../../src/base/check.h"
+#include "../../../src/slab/holes.h"
 #include "../../../src/slab/partial.h"
 #include "../../../src/slab/sparse.h"
 #include "checker.h"

@@ -2,6 +2,7 @@
  * are claimed and given back */
 #include "../../../src/arena/added.h"
 #include "../../../src/arena/grow.h"
+#include "../../../src/arena/purge.h"
 #include "../../../src/os/os.h"
 #include "checker.h"
 #include "system.h"
