@@ -174,7 +174,8 @@ cold void api_put_block(fmt_t *out, const char *what, const void *p) {
   add_frames(t, &t->release);
   find_names(t, &t->here, &t->allocation);
   if (was_freed) {
-    fmt_print(out, "; freed %lu us before", before.time / 1000);
+    const char *doubt = before.failed ? ", perhaps not for the last time," : "";
+    fmt_print(out, "; freed %lu us before%s", before.time / 1000, doubt);
     put_stack(out, t, " by thread ", &t->release);
   }
   put_stack(out, t, "; called by thread ", &t->here);

@@ -72,8 +72,9 @@ void api_trace_end(void) {
   char text[64];
   fmt_t f;
   if (trace_lost() == 0 || trace_path() == NULL) return;
-  const char *lacks = trace_is_on() && !trace_open() ? "file" : "room";
+  const char *why = trace_is_full() ? "no room" : "the file was being made";
+  if (trace_is_on() && !trace_open()) why = "no file";
   fmt_start(&f, text, sizeof text, NULL, NULL);
-  fmt_print(&f, "%lu events are lost: no %s", trace_lost(), lacks);
+  fmt_print(&f, "%lu events are lost: %s", trace_lost(), why);
   api_report_mistake(OPTION_trace, trace_path(), fmt_end(&f));
 }

@@ -212,14 +212,22 @@ void trace_drop_stale(void) {
 
 typedef struct {
   uintptr_t address;
-  uint32_t thread; /* the calling one */
-  bool is_found;
-  trace_event_t *found;
+  uint32_t thread;      /* the calling one */
+  uint64_t known_since; /* nothing is missing from then on */
+  uint64_t oldest;      /* of the ring */
+  trace_event_t *last;  /* event of the address; kind: 0 if there is none */
 } search_t;
 
 /* The call that is under way. */
 static bool is_now(const search_t *look, const trace_event_t *e) {
   return e->thread == look->thread && e->time + 1 == *trace_freeing();
+}
+
+/* Did it get the address, or lose it? */
+static bool is_of_block(const trace_event_t *e, uintptr_t address) {
+  bool gives = e->kind == TRACE_MALLOC || e->kind == TRACE_CALLOC || e->kind == TRACE_ALIGNED ||
+               e->kind == TRACE_TO;
+  return e->address == address && !e->failed && (gives || frees(e));
 }
 
 /* `copy`: of the bytes of a chunk that were used, whose thread goes on writing. */
@@ -228,20 +236,21 @@ static void search_chunk(search_t *look, const trace_chunk_t *copy, size_t used)
   trace_event_t e;
   trace_read_start(&r, copy, used);
   while (trace_read(&r, &e)) { /* Bound: the bytes of a chunk */
-    if (!frees(&e) || e.address != look->address) continue;
-    if (look->is_found && e.time < look->found->time) continue;
-    if (is_now(look, &e)) continue;
-    look->is_found = true, *look->found = e;
+    look->oldest = min_size(look->oldest, e.time);
+    if (!is_of_block(&e, look->address) || is_now(look, &e)) continue;
+    if (look->last->kind == TRACE_END || e.time >= look->last->time) *look->last = e;
   }
 }
 
-/* A ring's chunks are used one after the other. */
+/* A ring's chunks are used one after the other. Once all were, the first events may be gone. */
 static void search_ring(search_t *look, const char *ring, trace_chunk_t *copy) {
+  look->oldest = UINT64_MAX;
   for (size_t at = 0; at < trace_ring_size(); at += TRACE_CHUNK) { /* Bound: the option */
     if (!os_copy(copy, ring + at, sizeof *copy) || copy->mark != TRACE_CHUNK_MARK) return;
     size_t used = min_size(atomic32_load_relaxed(&copy->used), TRACE_CHUNK);
     if (used > sizeof *copy && os_copy(copy, ring + at, used)) search_chunk(look, copy, used);
   }
+  look->known_since = max_size(look->known_since, look->oldest);
 }
 
 cold bool trace_find_free(uintptr_t address, trace_event_t *found) {
@@ -249,12 +258,15 @@ cold bool trace_find_free(uintptr_t address, trace_event_t *found) {
   if (s == NULL || trace_ring_size() == 0 || !trace_file_is_begun(s)) return false;
   trace_chunk_t *copy = (trace_chunk_t *)os_map(TRACE_CHUNK);
   if (copy == NULL) return false;
-  search_t look = {address, os_thread_number(), false, found};
+  search_t look = {.address = address, .thread = os_thread_number(), .last = found};
+  found->kind = TRACE_END;
   for (size_t i = 0; i < RINGS_MOST; i++) {
     const char *ring = (const char *)atomic_ptr_load_relaxed(&s->ring[i]);
     if (ring != NULL) search_ring(&look, ring, copy);
   }
   os_unmap(copy, TRACE_CHUNK);
-  if (look.is_found) found->time = os_now_ns() - atomic64_load_relaxed(&s->began) - found->time;
-  return look.is_found;
+  if (found->kind == TRACE_END || !frees(found)) return false;
+  found->failed = found->time < look.known_since || atomic64_load_relaxed(&s->lost) != 0;
+  found->time = os_now_ns() - atomic64_load_relaxed(&s->began) - found->time;
+  return true;
 }

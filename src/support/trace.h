@@ -104,11 +104,13 @@ hidden void trace_stopped(void);
 /* What the calling thread still has of a trace that was ended. */
 hidden void trace_drop_stale(void);
 hidden uint64_t trace_lost(void);
+hidden bool trace_is_full(void); /* were some of these lost for want of room? */
 /* The time of the calling thread's free that is under way, plus 1; 0: none. A record sets it, and
  * whoever frees then puts back what was there. */
 hidden uint64_t *trace_freeing(void);
 /* The last free of that address in the rings before the one under way; its time is how long ago it
- * was. False: there is none. */
+ * was. `failed` says that there may have been a later one: what is older than some thread's ring,
+ * or lost, nobody knows. False: there is none, or the address was handed out since. */
 hidden bool trace_find_free(uintptr_t address, trace_event_t *found);
 
 /* ---- asked for from outside ------------------------------------------------------------------ */

@@ -49,27 +49,22 @@ size_t trace_ring_size(void) { return atomic64_load_relaxed(&trace_ring); }
 const char *trace_path(void) { return (const char *)atomic_ptr_load_relaxed(&trace_name); }
 bool trace_is_on(void) { return atomic32_load_acquire(&is_tracing) != 0; } /* S-trace */
 
-uint64_t trace_lost(void) {
-  const trace_file_t *s = trace_file();
-  return s != NULL ? atomic64_load_relaxed(&s->lost) : 0;
-}
-
 /* In the place of `before`, which stays: whoever uses it may go on. NULL: no memory. */
 static trace_file_t *make_state(trace_file_t *before) {
   void *found = trace_file();
-  void *made = found == before ? os_map_unshared(sizeof(trace_file_t)) : NULL;
+  void *made = found == before ? os_map_unshared(trace_state_size(trace_ring_size() != 0)) : NULL;
   if (found != before) return (trace_file_t *)found;
   if (made == NULL) return NULL;
   if (atomic_ptr_cas_relaxed(&trace_state, &found, made)) return (trace_file_t *)made;
-  os_unmap(made, sizeof(trace_file_t));
+  os_unmap(made, trace_state_size(trace_ring_size() != 0));
   return (trace_file_t *)found;
 }
 
 bool trace_start(const char *name, size_t ring) {
-  if (make_state(NULL) == NULL) return false;
   if (ring != 0) ring = align_up(max_size(ring, 2 * TRACE_CHUNK), TRACE_CHUNK);
-  atomic_ptr_store_relaxed(&trace_name, (void *)(uintptr_t)name);
   atomic64_store_relaxed(&trace_ring, ring);
+  if (make_state(NULL) == NULL) return false;
+  atomic_ptr_store_relaxed(&trace_name, (void *)(uintptr_t)name);
   atomic32_store_release(&is_tracing, 1); /* S-trace */
   return true;
 }
@@ -102,12 +97,26 @@ static void release_file(trace_file_t *s) {
   if (n - 1 == FILE_ENDS) close_trace(s);
 }
 
+/* What was lost while there was no file yet stands there, too. */
+static void write_lost(trace_file_t *s) {
+  if (!hold_file(s)) return;
+  if (s->head != NULL) atomic64_raise_relaxed(&s->head->lost, atomic64_load_relaxed(&s->lost));
+  release_file(s);
+}
+
+uint64_t trace_lost(void) {
+  trace_file_t *s = trace_file();
+  if (s == NULL) return 0;
+  write_lost(s); /* for a thread may have counted while another one published the file */
+  return atomic64_load_relaxed(&s->lost);
+}
+
+bool trace_is_full(void) { return atomic32_load_relaxed(&trace_file()->is_full) == TRACE_FULL; }
+
 void trace_file_lose_event(trace_file_t *s) {
   if (!trace_is_on()) return; /* it was ended meanwhile */
   atomic64_add_relaxed(&s->lost, 1);
-  if (!hold_file(s)) return;
-  if (s->head != NULL) atomic64_add_relaxed(&s->head->lost, 1);
-  release_file(s);
+  write_lost(s);
 }
 
 /* ---- its beginning --------------------------------------------------------------------------- */
@@ -193,6 +202,7 @@ static stage_t begin_alone(trace_file_t *s, const char *path, made_t *made) {
   atomic64_store_relaxed(&s->began, os_now_ns());
   atomic32_store_relaxed(&s->is_full, 0);
   atomic64_store_relaxed(&s->holds, 0);
+  if (path != NULL) atomic64_store_relaxed(&s->lost, 0);
   if (pattern == NULL) return STAGE_READY;
   return make_trace(s, pattern, is_first, made);
 }
@@ -213,6 +223,7 @@ static cold bool begin_trace(trace_file_t *s, uint64_t *stage, const char *path)
       drop_made(&made);
       *stage = STAGE_NONE;
     }
+    write_lost(s);
   }
   signal_fence();
   is_beginning = false;
@@ -295,9 +306,10 @@ trace_chunk_t *trace_leave_chunk(trace_chunk_t *chunk) {
   return next;
 }
 
-/* Each ring finds a place. Of other chunks those without one go: what is in them is in the file. */
+/* Other chunks than rings may find no place and go: what is in them is in the file. */
 void trace_hand_on(trace_file_t *s, trace_chunk_t *chunk) {
-  for (size_t i = 0; i < HANDED_MOST; i++) {
+  size_t most = trace_ring_size() != 0 ? RINGS_MOST : HANDED_FEW;
+  for (size_t i = 0; i < most; i++) {
     void *none = atomic_ptr_load_relaxed(&s->handed[i]); /* relaxed: the swap reads again */
     if (none != NULL || !atomic_ptr_cas_release(&s->handed[i], &none, chunk))
       continue; /* S-trace */
@@ -344,10 +356,10 @@ static cold trace_chunk_t *claim_chunk(trace_file_t *s, uint32_t generation) {
   size_t ring = trace_ring_size(), size = max_size(ring, TRACE_CHUNK);
   if (atomic32_load_relaxed(&s->is_full)) return NULL;
   uint64_t number = ring != 0 ? atomic64_add_relaxed(&s->rings, 1) : 0;
-  if (number >= RINGS_MOST) return NULL;
-  char *piece = (char *)claim_piece(s, size);
+  char *piece = number < RINGS_MOST ? (char *)claim_piece(s, size) : NULL;
   if (piece == NULL) {
-    atomic32_store_relaxed(&s->is_full, trace_file_is_of(s, generation));
+    uint32_t open = 0; /* it may have ended meanwhile, or be another trace's now */
+    if (trace_file_is_of(s, generation)) atomic32_cas_relaxed(&s->is_full, &open, TRACE_FULL);
     return NULL;
   }
   for (size_t i = 0; i < size / TRACE_CHUNK; i++) {
@@ -382,7 +394,7 @@ bool trace_stop(void) {
   } while (!atomic64_cas_acquire(&s->stage, &stage, ends)); /* S-trace */
   atomic32_store_release(&is_tracing, 0);                   /* S-trace */
   if (stage_of(stage) < STAGE_READY) return true;
-  atomic32_store_relaxed(&s->is_full, 1);
+  atomic32_store_relaxed(&s->is_full, TRACE_OVER);
   take_handed(s, 0);                                                  /* no trace's: all go */
   if (atomic64_or_acq_rel(&s->holds, FILE_ENDS) == 0) close_trace(s); /* S-trace */
   return true;

@@ -15,7 +15,8 @@
 
 #include "trace.h"
 
-enum { RINGS_MOST = 16384, HANDED_MOST = RINGS_MOST };
+enum { RINGS_MOST = 16384, HANDED_FEW = 1024 };
+enum { TRACE_FULL = 1, TRACE_OVER };
 
 typedef struct {
   atomic64_t stage;   /* how far it has come, and by whom; S-trace */
@@ -26,15 +27,21 @@ typedef struct {
   char name[TRACE_NAME_MOST];
   atomic32_t generation; /* of traces, of this process and its parents. relaxed: compared */
   atomic64_t began;      /* relaxed: a time */
-  atomic32_t is_full;    /* relaxed: a hint, so that no more is asked for */
+  atomic32_t is_full;    /* 0; else no more is asked for. relaxed: a hint */
   atomic64_t end;        /* of the file. relaxed: each place is drawn once */
   atomic64_t lost;       /* relaxed: a sum */
   atomic64_t handed_end; /* of places that were ever used. relaxed: a hint */
-  atomic_ptr_t handed[HANDED_MOST]; /* chunks that threads have left; S-trace */
-  atomic64_t rings;                 /* relaxed: each number is drawn once */
-  atomic_ptr_t ring[RINGS_MOST];    /* relaxed: looked at by one that is about to die */
+  atomic64_t rings;      /* relaxed: each number is drawn once */
+  /* chunks that threads have left; S-trace. Without rings HANDED_FEW, and nothing behind */
+  atomic_ptr_t handed[RINGS_MOST];
+  atomic_ptr_t ring[RINGS_MOST]; /* relaxed: looked at by one that is about to die */
 } trace_file_t;
 
+/* What there is of it. */
+static inline size_t trace_state_size(bool has_rings) {
+  if (has_rings) return sizeof(trace_file_t);
+  return offsetof(trace_file_t, handed) + HANDED_FEW * sizeof(atomic_ptr_t);
+}
 /* NULL: never made. It is not unmapped any more. */
 hidden trace_file_t *trace_file(void);
 /* Begins it if nobody has. False: it is not there, or not there yet. */

@@ -144,6 +144,21 @@ TEST(trace, what_finds_no_room_is_counted_and_nothing_else_happens, "") {
   unlink(path);
 }
 
+static void lose_two(void) {
+  trace_event_t e = {.kind = TRACE_FREE, .address = 16, .alignment = 1};
+  os_fake.at_file = NULL;
+  for (int i = 0; i < 2; i++) trace_record(&e, true);
+}
+TEST(trace, what_is_lost_while_the_file_is_made_stands_in_the_file, "") {
+  CHECK(trace_start(make_path(), 0));
+  os_fake.at_file = lose_two;
+  CHECK(trace_open());
+  CHECK_EQ(atomic64_load_relaxed(&trace_file()->head->lost), (uint64_t)2);
+  CHECK_EQ(trace_lost(), (uint64_t)2);
+  CHECK(!trace_is_full());
+  unlink(path);
+}
+
 TEST(trace, a_file_that_cannot_be_made_is_told, "") {
   trace_event_t e = {.kind = TRACE_FREE, .address = 16, .alignment = 1};
   CHECK(trace_start("/no/such/folder/x", 0));
@@ -256,4 +271,36 @@ TEST(trace, a_thread_that_a_jump_took_out_of_a_record_hands_its_ring_on, "") {
   trace_leave();
   trace_record(&e, false); /* another one's */
   CHECK_EQ(atomic64_load_relaxed(&trace_file()->rings), (uint64_t)1);
+}
+
+/* What the calling thread does with the block at 160, seen by another call of it afterwards. */
+static void record_of(uint32_t thread, trace_kind_t kind, bool stays) {
+  trace_event_t e = {.kind = kind, .address = 160, .size = 100, .alignment = 1};
+  os_fake.thread = thread;
+  os_fake.now_ms++;
+  trace_record(&e, stays);
+  *trace_freeing() = 0;
+}
+TEST(trace, only_a_free_after_which_the_block_was_nobodys_is_named, "") {
+  trace_event_t found;
+  CHECK(trace_start(NULL, 1));
+  record_of(5, TRACE_FREE, true);
+  CHECK(trace_find_free(160, &found) && found.thread == 5 && !found.failed);
+  record_of(6, TRACE_MALLOC, false);
+  CHECK(!trace_find_free(160, &found));
+  record_of(6, TRACE_FROM, false);
+  record_of(6, TRACE_TO, false);
+  CHECK(!trace_find_free(160, &found));
+  record_of(6, TRACE_FREE, false);
+  CHECK(trace_find_free(160, &found) && found.thread == 6 && !found.failed);
+}
+
+TEST(trace, a_free_is_named_with_a_doubt_if_later_ones_may_be_gone, "") {
+  trace_event_t found, e = {.kind = TRACE_FREE, .address = 320, .alignment = 1};
+  CHECK(trace_start(NULL, 1));
+  record_of(5, TRACE_FREE, true);
+  record_of(6, TRACE_MALLOC, false);
+  record_of(6, TRACE_FREE, false);
+  for (int i = 0; i < 100000; i++) trace_record(&e, false); /* and its ring goes round */
+  CHECK(trace_find_free(160, &found) && found.thread == 5 && found.failed);
 }

@@ -19,7 +19,7 @@
 #include "../../../src/os/os.h"
 #include "../../../src/support/trace_file.h"
 
-enum { FILES_MOST = 8, STATE_SIZE = (sizeof(trace_file_t) + 4095) & ~4095u, MARK = 87654 };
+enum { FILES_MOST = 8, MARK = 87654 };
 enum { RING = 2 * TRACE_CHUNK }; /* bytes, of the operations that have rings */
 
 static struct {
@@ -126,7 +126,7 @@ static void keep_file(int number) {
 
 /* What a child finds empty otherwise. */
 static void advise_all(trace_file_t *s, int advice) {
-  madvise(s, STATE_SIZE, advice);
+  madvise(s, trace_state_size(tracer == 0), advice);
   for (size_t i = 0; i < RINGS_MOST; i++) {
     void *ring = tracer == 0 ? atomic_ptr_load_relaxed(&s->ring[i]) : NULL;
     if (ring != NULL) madvise(ring, RING, advice);
