@@ -65,8 +65,9 @@ static void append_record(stream_t *t, const unsigned char *record, const unsign
  * trace now? Then it goes. */
 static inline bool drop_others(trace_file_t *s, stream_t *t) {
   if (likely(t->chunk == NULL) || trace_file_is_of(s, t->generation)) return false;
+  t->chunk = NULL; /* first: a jump may leave us here, and the thread then looks at it */
+  signal_fence();
   trace_drop_chunks(t->first);
-  t->chunk = NULL;
   return true;
 }
 
@@ -98,7 +99,10 @@ static bool find_room(trace_file_t *s, stream_t *t) {
   drop_others(s, t);
   if (likely(t->chunk != NULL && t->used + 2 * RECORD_MOST <= TRACE_CHUNK)) return true;
   t->generation = atomic32_load_relaxed(&s->generation);
-  trace_chunk_t *chunk = t->chunk != NULL ? trace_leave_chunk(t->chunk) : NULL;
+  trace_chunk_t *chunk = t->chunk;
+  t->chunk = NULL;
+  signal_fence();
+  if (chunk != NULL) chunk = trace_leave_chunk(chunk);
   if (chunk == NULL) chunk = trace_take_chunk(s, t->generation);
   t->chunk = chunk;
   if (chunk != NULL) t->first = trace_first_chunk(chunk);
