@@ -98,14 +98,15 @@ static bool put_sync(trace_file_t *s, stream_t *t) {
 static bool find_room(trace_file_t *s, stream_t *t) {
   drop_others(s, t);
   if (likely(t->chunk != NULL && t->used + 2 * RECORD_MOST <= TRACE_CHUNK)) return true;
-  t->generation = atomic32_load_relaxed(&s->generation);
   trace_chunk_t *chunk = t->chunk;
   t->chunk = NULL;
   signal_fence();
-  if (chunk != NULL) chunk = trace_leave_chunk(chunk);
-  if (chunk == NULL) chunk = trace_take_chunk(s, t->generation);
+  if (chunk != NULL) chunk = trace_leave_chunk(s, t->generation, t->first, chunk);
+  if (chunk == NULL) {
+    t->generation = atomic32_load_relaxed(&s->generation);
+    chunk = trace_take_chunk(s, t->generation, &t->first);
+  }
   t->chunk = chunk;
-  if (chunk != NULL) t->first = trace_first_chunk(chunk);
   signal_fence();
   if (chunk == NULL || drop_others(s, t)) return false;
   chunk->mark = TRACE_CHUNK_MARK;
@@ -154,10 +155,12 @@ static out_of_line void write_event(trace_file_t *s, stream_t *t, const trace_ev
   else trace_file_lose_event(s);
 }
 
-/* The thread writes to it no more. So that whoever takes it has room. */
-static void hand_chunk_on(trace_file_t *s, trace_chunk_t *chunk) {
+/* Of `t`, which has it no more. So that whoever takes it has room. */
+static void hand_chunk_on(trace_file_t *s, const stream_t *t, trace_chunk_t *chunk) {
+  if (!trace_is_on() || !trace_file_is_of(s, t->generation)) return trace_drop_chunks(t->first);
   uint32_t used = atomic32_load_relaxed(&chunk->used); /* relaxed: the caller's */
-  if (used + 2 * RECORD_MOST > TRACE_CHUNK) chunk = trace_leave_chunk(chunk);
+  bool is_full = used + 2 * RECORD_MOST > TRACE_CHUNK;
+  if (is_full) chunk = trace_leave_chunk(s, t->generation, t->first, chunk);
   if (chunk != NULL) trace_hand_on(s, chunk);
 }
 
@@ -173,7 +176,7 @@ void trace_record(trace_event_t *e, bool stays) {
   signal_fence();
   t->is_busy = false;
   if (frees(e)) trace_here.freeing = t->time + 1;
-  if (t == &once && once.chunk != NULL) hand_chunk_on(s, once.chunk);
+  if (t == &once && once.chunk != NULL) hand_chunk_on(s, &once, once.chunk);
 }
 
 uint64_t *trace_freeing(void) { return &trace_here.freeing; }
@@ -191,9 +194,7 @@ static trace_chunk_t *take_own(stream_t *t) {
 
 static void leave_own(trace_file_t *s, stream_t *t) {
   trace_chunk_t *chunk = take_own(t);
-  if (chunk == NULL) return;
-  if (trace_is_on() && trace_file_is_of(s, t->generation)) hand_chunk_on(s, chunk);
-  else trace_drop_chunks(t->first);
+  if (chunk != NULL) hand_chunk_on(s, t, chunk);
 }
 
 /* If a jump has left a record nothing more is written to that. */

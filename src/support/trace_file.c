@@ -280,30 +280,37 @@ void trace_drop_chunks(trace_chunk_t *first) {
   else os_unmap(first, size);
 }
 
-/* Those of another trace go. */
-static trace_chunk_t *take_handed(trace_file_t *s, uint32_t generation) {
+/* Those of another trace go. A child of fork may find a ring of its parent's: that stays, for what
+ * stood in it is gone. */
+static trace_chunk_t *take_handed(trace_file_t *s, uint32_t generation, trace_chunk_t **first) {
   for (size_t i = 0, end = atomic64_load_relaxed(&s->handed_end); i < end; i++) {
     void *handed = atomic_ptr_load_relaxed(&s->handed[i]); /* relaxed: the swap reads again */
     if (handed == NULL) continue;
     if (!atomic_ptr_cas_acquire(&s->handed[i], &handed, NULL)) continue; /* S-trace */
     trace_chunk_t *chunk = (trace_chunk_t *)handed;
+    *first = chunk - (size_t)chunk->index * TRACE_CHUNK / sizeof *chunk;
+    signal_fence(); /* if it is of that trace now, then what was read before was true */
     if (chunk->generation == generation) return chunk;
-    trace_drop_chunks(trace_first_chunk(chunk));
+    if (trace_ring_size() == 0) trace_drop_chunks(chunk);
   }
   return NULL;
 }
 
-trace_chunk_t *trace_leave_chunk(trace_chunk_t *chunk) {
-  size_t ring = trace_ring_size();
-  if (ring == 0) {
-    trace_drop_chunks(chunk);
-    return NULL;
+/* A child that a handler forks in the middle of this must not take back what its parent has
+ * written since. */
+trace_chunk_t *trace_leave_chunk(trace_file_t *s, uint32_t generation, trace_chunk_t *first,
+                                 trace_chunk_t *chunk) {
+  enum { STEP = TRACE_CHUNK / sizeof *chunk };
+  size_t ring = trace_ring_size(), index = ((size_t)(chunk - first) / STEP + 1) * TRACE_CHUNK;
+  trace_chunk_t *next = index < ring ? chunk + STEP : first;
+  uint32_t used = ring != 0 ? atomic32_load_relaxed(&next->used) : 0;
+  signal_fence();
+  if (ring != 0 && trace_file_is_of(s, generation)) {
+    atomic32_cas_release(&next->used, &used, 0); /* S-trace */
+    return next;
   }
-  size_t index = (chunk->index + 1) % (ring / TRACE_CHUNK);
-  char *first = (char *)trace_first_chunk(chunk);
-  trace_chunk_t *next = (trace_chunk_t *)(void *)(first + index * TRACE_CHUNK);
-  atomic32_store_release(&next->used, 0); /* S-trace */
-  return next;
+  trace_drop_chunks(first);
+  return NULL;
 }
 
 /* Other chunks than rings may find no place and go: what is in them is in the file. */
@@ -371,9 +378,9 @@ static cold trace_chunk_t *claim_chunk(trace_file_t *s, uint32_t generation) {
   return (trace_chunk_t *)(void *)piece;
 }
 
-trace_chunk_t *trace_take_chunk(trace_file_t *s, uint32_t generation) {
-  trace_chunk_t *chunk = take_handed(s, generation);
-  return chunk != NULL ? chunk : claim_chunk(s, generation);
+trace_chunk_t *trace_take_chunk(trace_file_t *s, uint32_t generation, trace_chunk_t **first) {
+  trace_chunk_t *chunk = take_handed(s, generation, first);
+  return chunk != NULL ? chunk : (*first = claim_chunk(s, generation));
 }
 
 /* ---- its end --------------------------------------------------------------------------------- */
@@ -395,7 +402,7 @@ bool trace_stop(void) {
   atomic32_store_release(&is_tracing, 0);                   /* S-trace */
   if (stage_of(stage) < STAGE_READY) return true;
   atomic32_store_relaxed(&s->is_full, TRACE_OVER);
-  take_handed(s, 0);                                                  /* no trace's: all go */
+  take_handed(s, 0, &(trace_chunk_t *){NULL});                        /* no trace's: all go */
   if (atomic64_or_acq_rel(&s->holds, FILE_ENDS) == 0) close_trace(s); /* S-trace */
   return true;
 }

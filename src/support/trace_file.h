@@ -51,14 +51,12 @@ static inline bool trace_file_is_of(const trace_file_t *s, uint32_t generation) 
 }
 hidden void trace_file_lose_event(trace_file_t *s);
 
-/* A chunk to write to; NULL: there is no room. */
-hidden trace_chunk_t *trace_take_chunk(trace_file_t *s, uint32_t generation);
-/* It is used up: the ring's next one, or NULL. */
-hidden trace_chunk_t *trace_leave_chunk(trace_chunk_t *chunk);
-/* Of its ring, or itself. */
-static inline trace_chunk_t *trace_first_chunk(trace_chunk_t *chunk) {
-  return (trace_chunk_t *)(void *)((char *)chunk - (size_t)chunk->index * TRACE_CHUNK);
-}
+/* A chunk to write to, and the first one of its ring, or itself; NULL: there is no room. */
+hidden trace_chunk_t *trace_take_chunk(trace_file_t *s, uint32_t generation, trace_chunk_t **first);
+/* It is used up: the ring's next one; NULL: it has gone, and so its ring, if that is another
+ * trace's. */
+hidden trace_chunk_t *trace_leave_chunk(trace_file_t *s, uint32_t generation, trace_chunk_t *first,
+                                        trace_chunk_t *chunk);
 hidden void trace_drop_chunks(trace_chunk_t *first); /* all of its ring, or itself */
 /* Another thread may write to it. */
 hidden void trace_hand_on(trace_file_t *s, trace_chunk_t *chunk);

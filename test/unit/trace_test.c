@@ -233,13 +233,13 @@ TEST(trace, a_call_that_was_not_recorded_finds_the_last_free, "") {
 
 TEST(trace, rings_of_many_threads_that_ended_are_used_again, "") {
   enum { MANY = 1500 };
-  static trace_chunk_t *chunks[MANY];
+  static trace_chunk_t *chunks[MANY], *first;
   CHECK(trace_start(NULL, 1) && trace_open());
   trace_file_t *s = trace_file();
   uint32_t generation = atomic32_load_relaxed(&s->generation);
   for (int round = 0; round < 3; round++) {
     for (int i = 0; i < MANY; i++) {
-      chunks[i] = trace_take_chunk(s, generation);
+      chunks[i] = trace_take_chunk(s, generation, &first);
       CHECK(chunks[i] != NULL);
     }
     for (int i = 0; i < MANY; i++) trace_hand_on(s, chunks[i]);
