@@ -126,10 +126,10 @@ cold void api_closed_free(void *p, origin_t origin, const char *call) {
   fill_freed(p, call);
   uint64_t began = timing_begin();
   give_back(p, origin, call);
-  *trace_freeing() = before;
   timing_end(TIMING_FREE, began);
   timing_end_marked(began);
   let_go_if_asked();
+  *trace_freeing() = before;
 }
 
 /* As the heap does it, but each block that is copied is freed here. */

@@ -19,13 +19,13 @@ static bool wants_every_call(void) {
 
 void api_open(void) {
   if (wants_every_call()) return;
-  atomic32_store_relaxed(&heap_closed, 0);
+  atomic32_exchange_acq_rel(&heap_closed, 0);     /* S-options */
   atomic32_store_release(&api_started, API_OPEN); /* S-options */
 }
 
 /* From now on each slow call goes through closed.c, and closes its thread's fast paths. */
 void api_close(void) {
-  atomic32_store_relaxed(&heap_closed, 1);
+  atomic32_exchange_acq_rel(&heap_closed, 1);       /* S-options */
   atomic32_store_release(&api_started, API_CLOSED); /* S-options */
 }
 

@@ -15,11 +15,13 @@ static int start_tracing(const char *path) {
     [TRACE_BEGUN] = 0, [TRACE_BUSY] = EALREADY, [TRACE_NO_FILE] = EIO, [TRACE_NO_ROOM] = ENOSPC};
   if (path == NULL || *path == '\0') return EINVAL;
   int error = trace_is_on() ? EALREADY : errors[trace_start_late(path)];
-  if (error == 0) api_close();
-  return error;
+  if (error != 0) return error;
+  api_close();
+  if (!trace_is_on()) api_open(); /* it was ended before that */
+  return 0;
 }
 
-/* Another trace begins only after trace_stopped, so nobody closes what is opened here. */
+/* Another trace begins only after trace_stopped. */
 static int stop_tracing(void) {
   if (!trace_stop()) return ESRCH;
   api_open();
@@ -49,6 +51,7 @@ static void answer_wish(void) {
   uint32_t wanted = atomic32_load_relaxed(&w->wanted); /* relaxed: the swap reads again */
   if (wanted == TRACE_WANT_NOTHING) return;
   if (!atomic32_cas_acquire(&w->wanted, &wanted, TRACE_WANT_NOTHING)) return; /* S-trace */
+  if (atomic32_load_relaxed(&w->process) != os_process()) return;
   uint32_t number = atomic32_load_relaxed(&w->number);
   w->path[sizeof w->path - 1] = '\0';
   int error = os_is_raised()               ? EPERM

@@ -80,6 +80,9 @@ static inline bool atomic8_cas_in_word(void *at, uint8_t *seen, uint8_t v) {
   ATOMIC_IN_EACH_ORDER(ATOMIC_CAS, name, type, cas)                                                \
   static inline type name##_exchange_relaxed(name##_t *a, type v) {                                \
     return __atomic_exchange_n(&a->value, v, __ATOMIC_RELAXED);                                    \
+  }                                                                                                \
+  static inline type name##_exchange_acq_rel(name##_t *a, type v) {                                \
+    return __atomic_exchange_n(&a->value, v, __ATOMIC_ACQ_REL);                                    \
   }
 ATOMIC_OPERATIONS(atomic64, uint64_t)
 ATOMIC_OPERATIONS(atomic32, uint32_t)

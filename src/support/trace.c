@@ -61,13 +61,19 @@ static void append_record(stream_t *t, const unsigned char *record, const unsign
   atomic32_cas_release(&t->chunk->used, &before, t->used); /* S-trace */
 }
 
+/* First it is not the thread's any more, for a jump may leave us here. */
+static void drop_own(stream_t *t) {
+  if (t->chunk == NULL) return;
+  t->chunk = NULL;
+  signal_fence();
+  trace_drop_chunks(t->first);
+}
+
 /* Has the process, or a handler of this thread, forked since the chunk was taken, or is it another
  * trace now? Then it goes. */
 static inline bool drop_others(trace_file_t *s, stream_t *t) {
   if (likely(t->chunk == NULL) || trace_file_is_of(s, t->generation)) return false;
-  t->chunk = NULL; /* first: a jump may leave us here, and the thread then looks at it */
-  signal_fence();
-  trace_drop_chunks(t->first);
+  drop_own(t);
   return true;
 }
 
@@ -99,10 +105,9 @@ static bool find_room(trace_file_t *s, stream_t *t) {
   drop_others(s, t);
   if (likely(t->chunk != NULL && t->used + 2 * RECORD_MOST <= TRACE_CHUNK)) return true;
   trace_chunk_t *chunk = t->chunk;
-  t->chunk = NULL;
-  signal_fence();
-  if (chunk != NULL) chunk = trace_leave_chunk(s, t->generation, t->first, chunk);
+  if (chunk != NULL) chunk = trace_next_chunk(s, t->generation, t->first, chunk);
   if (chunk == NULL) {
+    drop_own(t);
     t->generation = atomic32_load_relaxed(&s->generation);
     chunk = trace_take_chunk(s, t->generation, &t->first);
   }
@@ -134,9 +139,10 @@ static out_of_line void find_code(trace_event_t *e, uintptr_t caller) {
   memcpy(e->frames, &frames[first], e->frame_count * sizeof *frames);
 }
 
-static out_of_line void write_event(trace_file_t *s, stream_t *t, const trace_event_t *e) {
+/* Its time plus 1; 0: it was lost. */
+static out_of_line uint64_t write_event(trace_file_t *s, stream_t *t, const trace_event_t *e) {
+  if (!find_room(s, t)) return trace_file_lose_event(s), 0;
   uint64_t now = os_now_ns() - atomic64_load_relaxed(&s->began);
-  if (!find_room(s, t)) return trace_file_lose_event(s);
   bool is_heap = e->kind == TRACE_DELETE || e->kind == TRACE_DESTROY;
   unsigned char record[RECORD_MOST], *at = record;
   *at++ =
@@ -151,17 +157,20 @@ static out_of_line void write_event(trace_file_t *s, stream_t *t, const trace_ev
   if (e->heap != 0) at = put_address(at, &t->heap, e->heap);
   if (e->frame_count != 0) at = put_code(at, &t->code, e);
   signal_fence();
-  if (likely(!drop_others(s, t))) append_record(t, record, at);
-  else trace_file_lose_event(s);
+  if (drop_others(s, t)) return trace_file_lose_event(s), 0;
+  append_record(t, record, at);
+  return t->time + 1;
 }
 
-/* Of `t`, which has it no more. So that whoever takes it has room. */
-static void hand_chunk_on(trace_file_t *s, const stream_t *t, trace_chunk_t *chunk) {
+/* `t`: only the caller knows it. So that whoever takes the chunk has room. */
+static void hand_chunk_on(trace_file_t *s, const stream_t *t) {
+  trace_chunk_t *chunk = t->chunk;
   if (!trace_is_on() || !trace_file_is_of(s, t->generation)) return trace_drop_chunks(t->first);
   uint32_t used = atomic32_load_relaxed(&chunk->used); /* relaxed: the caller's */
   bool is_full = used + 2 * RECORD_MOST > TRACE_CHUNK;
-  if (is_full) chunk = trace_leave_chunk(s, t->generation, t->first, chunk);
+  if (is_full) chunk = trace_next_chunk(s, t->generation, t->first, chunk);
   if (chunk != NULL) trace_hand_on(s, chunk);
+  else trace_drop_chunks(t->first);
 }
 
 void trace_record(trace_event_t *e, bool stays) {
@@ -172,29 +181,25 @@ void trace_record(trace_event_t *e, bool stays) {
   find_code(e, e->frames[0]);
   t->is_busy = true;
   signal_fence();
-  write_event(s, t, e);
+  uint64_t time = write_event(s, t, e);
+  if (frees(e)) trace_here.freeing = time;
   signal_fence();
   t->is_busy = false;
-  if (frees(e)) trace_here.freeing = t->time + 1;
-  if (t == &once && once.chunk != NULL) hand_chunk_on(s, &once, once.chunk);
+  if (t == &once && once.chunk != NULL) hand_chunk_on(s, &once);
 }
 
 uint64_t *trace_freeing(void) { return &trace_here.freeing; }
 
-/* The thread has none from now on. */
-static trace_chunk_t *take_own(stream_t *t) {
+/* The thread has no chunk from now on. A handler may take another one at once. */
+static void leave_own(trace_file_t *s, stream_t *t) {
   t->is_busy = true;
   signal_fence();
-  trace_chunk_t *chunk = t->chunk;
+  stream_t had = *t;
   t->chunk = NULL;
   signal_fence();
   t->is_busy = false;
-  return chunk;
-}
-
-static void leave_own(trace_file_t *s, stream_t *t) {
-  trace_chunk_t *chunk = take_own(t);
-  if (chunk != NULL) hand_chunk_on(s, t, chunk);
+  signal_fence();
+  if (had.chunk != NULL) hand_chunk_on(s, &had);
 }
 
 /* If a jump has left a record nothing more is written to that. */
@@ -218,6 +223,7 @@ void trace_drop_stale(void) {
 typedef struct {
   uintptr_t address;
   uint32_t thread;      /* the calling one */
+  uint64_t asked;       /* what is later does not count */
   uint64_t known_since; /* nothing is missing from then on */
   uint64_t oldest;      /* of the ring */
   trace_event_t *last;  /* event of the address; kind: 0 if there is none */
@@ -229,10 +235,11 @@ static bool is_now(const search_t *look, const trace_event_t *e) {
 }
 
 /* Did it get the address, or lose it? */
-static bool is_of_block(const trace_event_t *e, uintptr_t address) {
+static bool is_of_block(const search_t *look, const trace_event_t *e) {
   bool gives = e->kind == TRACE_MALLOC || e->kind == TRACE_CALLOC || e->kind == TRACE_ALIGNED ||
                e->kind == TRACE_TO;
-  return e->address == address && !e->failed && (gives || frees(e));
+  bool is_wanted = e->address == look->address && !e->failed && e->time <= look->asked;
+  return is_wanted && (gives || frees(e)) && !is_now(look, e);
 }
 
 /* `copy`: of the bytes of a chunk that were used, whose thread goes on writing. */
@@ -242,7 +249,7 @@ static void search_chunk(search_t *look, const trace_chunk_t *copy, size_t used)
   trace_read_start(&r, copy, used);
   while (trace_read(&r, &e)) { /* Bound: the bytes of a chunk */
     look->oldest = min_size(look->oldest, e.time);
-    if (!is_of_block(&e, look->address) || is_now(look, &e)) continue;
+    if (!is_of_block(look, &e)) continue;
     if (look->last->kind == TRACE_END || e.time >= look->last->time) *look->last = e;
   }
 }
@@ -253,7 +260,10 @@ static void search_ring(search_t *look, const char *ring, trace_chunk_t *copy) {
   for (size_t at = 0; at < trace_ring_size(); at += TRACE_CHUNK) { /* Bound: the option */
     if (!os_copy(copy, ring + at, sizeof *copy) || copy->mark != TRACE_CHUNK_MARK) return;
     size_t used = min_size(atomic32_load_relaxed(&copy->used), TRACE_CHUNK);
-    if (used > sizeof *copy && os_copy(copy, ring + at, used)) search_chunk(look, copy, used);
+    if (used <= sizeof *copy || !os_copy(copy, ring + at, used)) continue;
+    trace_chunk_t now; /* its thread may have begun it anew meanwhile */
+    if (!os_copy(&now, ring + at, sizeof now) || atomic32_load_relaxed(&now.used) < used) continue;
+    search_chunk(look, copy, used);
   }
   look->known_since = max_size(look->known_since, look->oldest);
 }
@@ -264,6 +274,7 @@ cold bool trace_find_free(uintptr_t address, trace_event_t *found) {
   trace_chunk_t *copy = (trace_chunk_t *)os_map(TRACE_CHUNK);
   if (copy == NULL) return false;
   search_t look = {.address = address, .thread = os_thread_number(), .last = found};
+  look.asked = os_now_ns() - atomic64_load_relaxed(&s->began);
   found->kind = TRACE_END;
   for (size_t i = 0; i < RINGS_MOST; i++) {
     const char *ring = (const char *)atomic_ptr_load_relaxed(&s->ring[i]);
@@ -271,7 +282,7 @@ cold bool trace_find_free(uintptr_t address, trace_event_t *found) {
   }
   os_unmap(copy, TRACE_CHUNK);
   if (found->kind == TRACE_END || !frees(found)) return false;
-  found->failed = found->time < look.known_since || atomic64_load_relaxed(&s->lost) != 0;
-  found->time = os_now_ns() - atomic64_load_relaxed(&s->began) - found->time;
+  found->failed = found->time < max_size(look.known_since, atomic64_load_relaxed(&s->lost_at));
+  found->time = look.asked - found->time;
   return true;
 }

@@ -120,6 +120,7 @@ hidden bool trace_find_free(uintptr_t address, trace_event_t *found);
 typedef enum { TRACE_WANT_NOTHING, TRACE_WANT_BEGIN, TRACE_WANT_END } trace_want_t;
 typedef struct {
   atomic32_t wanted;           /* trace_want_t; S-trace */
+  atomic32_t process;          /* whose it is: children inherit it. relaxed: before `wanted` */
   atomic32_t number, answered; /* the same: that is the answer; S-trace */
   atomic32_t error;            /* relaxed: likewise. 0: done */
   char path[TRACE_NAME_MOST];
@@ -199,22 +200,25 @@ static inline bool trace_read_rest(trace_reader_t *r, trace_event_t *e, unsigned
 static inline bool trace_read(trace_reader_t *r, trace_event_t *e) {
   while (r->at < r->end) { /* Bound: the bytes of a chunk */
     uint64_t n;
-    unsigned char first = *r->at;
+    const unsigned char *begin = r->at;
+    unsigned char first = *begin;
     *e = (trace_event_t){.kind = (trace_kind_t)(first & TRACE_KIND_BITS), .alignment = 1};
     if (e->kind == TRACE_END || e->kind >= TRACE_KIND_COUNT) return false;
     r->at++;
-    if (!trace_read_number(r, &n)) return false;
+    if (!trace_read_number(r, &n)) return r->at = begin, false;
     if (e->kind == TRACE_SYNC) {
       r->thread = (uint32_t)n;
       r->address = r->heap = r->code = 0;
-      if (!trace_read_number(r, &n) || !trace_read_number(r, &r->time)) return false;
+      if (!trace_read_number(r, &n) || !trace_read_number(r, &r->time)) return r->at = begin, false;
       r->serial = (uint32_t)n;
       continue;
     }
     e->failed = (first & TRACE_FAILED) != 0;
     e->time = r->time += n;
     e->thread = r->thread, e->serial = r->serial;
-    return trace_read_rest(r, e, first);
+    if (trace_read_rest(r, e, first)) return true;
+    r->at = begin;
+    return false;
   }
   return false;
 }

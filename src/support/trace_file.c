@@ -84,7 +84,8 @@ static bool hold_file(trace_file_t *s) {
 /* By the last one alone. */
 static void close_trace(trace_file_t *s) {
   int file = (int)atomic32_load_relaxed(&s->file);
-  if (s->head != NULL) os_unmap_file(s->head, TRACE_CHUNK);
+  void *head = atomic_ptr_load_relaxed(&s->head);
+  if (head != NULL) os_unmap_file(head, TRACE_CHUNK);
   if (os_file_identity(file) == s->identity) os_close(file);
   atomic64_store_release(&s->holds, FILE_CLOSED); /* S-trace */
 }
@@ -97,10 +98,14 @@ static void release_file(trace_file_t *s) {
   if (n - 1 == FILE_ENDS) close_trace(s);
 }
 
-/* What was lost while there was no file yet stands there, too. */
+/* What was lost while there was no file yet stands there, too. A child that a handler forks between
+ * finds no head, or writes what its parent writes. */
 static void write_lost(trace_file_t *s) {
   if (!hold_file(s)) return;
-  if (s->head != NULL) atomic64_raise_relaxed(&s->head->lost, atomic64_load_relaxed(&s->lost));
+  uint64_t lost = atomic64_load_relaxed(&s->lost);
+  signal_fence();
+  trace_head_t *head = (trace_head_t *)atomic_ptr_load_relaxed(&s->head);
+  if (head != NULL) atomic64_raise_relaxed(&head->lost, lost);
   release_file(s);
 }
 
@@ -115,7 +120,9 @@ bool trace_is_full(void) { return atomic32_load_relaxed(&trace_file()->is_full) 
 
 void trace_file_lose_event(trace_file_t *s) {
   if (!trace_is_on()) return; /* it was ended meanwhile */
+  uint64_t began = atomic64_load_relaxed(&s->began);
   atomic64_add_relaxed(&s->lost, 1);
+  if (began != 0) atomic64_raise_relaxed(&s->lost_at, os_now_ns() - began);
   write_lost(s);
 }
 
@@ -150,7 +157,7 @@ static void drop_made(const made_t *made) {
 }
 
 /* What the head says is found out before there is a file: a child that a handler forks after that
- * would say it of itself. */
+ * would say it of itself. It makes none by the parent's name, either. */
 static stage_t make_trace(trace_file_t *s, const char *pattern, bool is_first, made_t *made) {
   trace_head_t about = {.version = TRACE_VERSION,
                         .chunk = TRACE_CHUNK,
@@ -160,6 +167,7 @@ static stage_t make_trace(trace_file_t *s, const char *pattern, bool is_first, m
                         .ring = trace_ring_size(),
                         .late = atomic32_load_relaxed(&is_late)};
   put_trace_name(s, pattern, is_first);
+  if (os_process() != about.process) return STAGE_NONE;
   int file = os_create_shared(s->name);
   if (file < 0 && !os_is_special(s->name)) { /* perhaps another process is writing to it */
     put_trace_name(s, pattern, false);
@@ -174,13 +182,15 @@ static stage_t make_trace(trace_file_t *s, const char *pattern, bool is_first, m
     return STAGE_NO_ROOM;
   }
   *made = (made_t){file, head};
-  s->head = head;
+  atomic_ptr_store_relaxed(&s->head, head);
   s->identity = os_file_identity(file);
   atomic32_store_relaxed(&s->file, (uint32_t)file);
   atomic64_store_relaxed(&s->end, TRACE_CHUNK);
   *head = about;
   signal_fence(); /* a head that has it is whole */
   memcpy(head->magic, TRACE_MAGIC, sizeof head->magic);
+  /* Only now: who has seen the last trace may come here late, and hold this one. */
+  atomic64_store_release(&s->holds, 0); /* S-trace */
   return STAGE_READY;
 }
 
@@ -201,7 +211,6 @@ static stage_t begin_alone(trace_file_t *s, const char *path, made_t *made) {
   atomic32_store_relaxed(&s->generation, generation);
   atomic64_store_relaxed(&s->began, os_now_ns());
   atomic32_store_relaxed(&s->is_full, 0);
-  atomic64_store_relaxed(&s->holds, 0);
   if (path != NULL) atomic64_store_relaxed(&s->lost, 0);
   if (pattern == NULL) return STAGE_READY;
   return make_trace(s, pattern, is_first, made);
@@ -221,6 +230,7 @@ static cold bool begin_trace(trace_file_t *s, uint64_t *stage, const char *path)
     *stage = begins - STAGE_BEGINS + begin_alone(s, path, &made);
     if (!atomic64_cas_release(&s->stage, &begins, *stage)) { /* S-trace */
       drop_made(&made);
+      atomic32_store_relaxed(&s->generation, 0); /* the parent's */
       *stage = STAGE_NONE;
     }
     write_lost(s);
@@ -298,25 +308,22 @@ static trace_chunk_t *take_handed(trace_file_t *s, uint32_t generation, trace_ch
 
 /* A child that a handler forks in the middle of this must not take back what its parent has
  * written since. */
-trace_chunk_t *trace_leave_chunk(trace_file_t *s, uint32_t generation, trace_chunk_t *first,
-                                 trace_chunk_t *chunk) {
+trace_chunk_t *trace_next_chunk(trace_file_t *s, uint32_t generation, trace_chunk_t *first,
+                                trace_chunk_t *chunk) {
   enum { STEP = TRACE_CHUNK / sizeof *chunk };
   size_t ring = trace_ring_size(), index = ((size_t)(chunk - first) / STEP + 1) * TRACE_CHUNK;
+  if (ring == 0) return NULL;
   trace_chunk_t *next = index < ring ? chunk + STEP : first;
-  uint32_t used = ring != 0 ? atomic32_load_relaxed(&next->used) : 0;
+  uint32_t used = atomic32_load_relaxed(&next->used);
   signal_fence();
-  if (ring != 0 && trace_file_is_of(s, generation)) {
-    atomic32_cas_release(&next->used, &used, 0); /* S-trace */
-    return next;
-  }
-  trace_drop_chunks(first);
-  return NULL;
+  if (!trace_file_is_of(s, generation)) return NULL;
+  atomic32_cas_release(&next->used, &used, 0); /* S-trace */
+  return next;
 }
 
 /* Other chunks than rings may find no place and go: what is in them is in the file. */
 void trace_hand_on(trace_file_t *s, trace_chunk_t *chunk) {
-  size_t most = trace_ring_size() != 0 ? RINGS_MOST : HANDED_FEW;
-  for (size_t i = 0; i < most; i++) {
+  for (size_t i = 0; i < HANDED_MOST; i++) {
     void *none = atomic_ptr_load_relaxed(&s->handed[i]); /* relaxed: the swap reads again */
     if (none != NULL || !atomic_ptr_cas_release(&s->handed[i], &none, chunk))
       continue; /* S-trace */
@@ -346,14 +353,28 @@ static void *map_piece(trace_file_t *s, int file, size_t size) {
   return at != 0 ? os_map_file(file, at, size) : NULL;
 }
 
-static void *claim_piece(trace_file_t *s, size_t size) {
-  if (trace_path() == NULL) { /* the rings of a parent take no memory in a child of fork */
-    void *piece = os_map_unshared(size);
-    return piece != NULL ? piece : os_map(size);
-  }
+/* Of a trace that has not ended: the caller holds its file, or it has none. */
+static void note_full(trace_file_t *s, uint32_t generation) {
+  if (trace_file_is_of(s, generation)) atomic32_store_relaxed(&s->is_full, TRACE_FULL);
+}
+
+/* The rings of a parent take no memory in a child of fork. */
+static void *claim_memory(trace_file_t *s, uint32_t generation, size_t size) {
+  void *piece = os_map_unshared(size);
+  if (piece == NULL) piece = os_map(size);
+  if (piece == NULL) note_full(s, generation);
+  return piece;
+}
+
+static void *claim_piece(trace_file_t *s, uint32_t generation, size_t size) {
+  if (trace_path() == NULL) return claim_memory(s, generation, size);
+  void *piece = NULL;
   if (!hold_file(s)) return NULL;
-  int file = find_trace(s);
-  void *piece = file >= 0 ? map_piece(s, file, size) : NULL;
+  if (trace_file_is_of(s, generation)) {
+    int file = find_trace(s);
+    piece = file >= 0 ? map_piece(s, file, size) : NULL;
+    if (piece == NULL) note_full(s, generation);
+  }
   release_file(s);
   return piece;
 }
@@ -363,18 +384,16 @@ static cold trace_chunk_t *claim_chunk(trace_file_t *s, uint32_t generation) {
   size_t ring = trace_ring_size(), size = max_size(ring, TRACE_CHUNK);
   if (atomic32_load_relaxed(&s->is_full)) return NULL;
   uint64_t number = ring != 0 ? atomic64_add_relaxed(&s->rings, 1) : 0;
-  char *piece = number < RINGS_MOST ? (char *)claim_piece(s, size) : NULL;
-  if (piece == NULL) {
-    uint32_t open = 0; /* it may have ended meanwhile, or be another trace's now */
-    if (trace_file_is_of(s, generation)) atomic32_cas_relaxed(&s->is_full, &open, TRACE_FULL);
-    return NULL;
-  }
+  if (number >= RINGS_MOST) return note_full(s, generation), NULL;
+  char *piece = (char *)claim_piece(s, generation, size);
+  if (piece == NULL) return NULL;
   for (size_t i = 0; i < size / TRACE_CHUNK; i++) {
     trace_chunk_t *chunk = (trace_chunk_t *)(void *)(piece + i * TRACE_CHUNK);
     chunk->index = (uint32_t)i;
     chunk->generation = generation;
   }
-  if (ring != 0) atomic_ptr_store_relaxed(&s->ring[number], piece);
+  if (ring != 0 && trace_file_is_of(s, generation))
+    atomic_ptr_store_relaxed(&s->ring[number], piece);
   return (trace_chunk_t *)(void *)piece;
 }
 
@@ -401,8 +420,10 @@ bool trace_stop(void) {
   } while (!atomic64_cas_acquire(&s->stage, &stage, ends)); /* S-trace */
   atomic32_store_release(&is_tracing, 0);                   /* S-trace */
   if (stage_of(stage) < STAGE_READY) return true;
-  atomic32_store_relaxed(&s->is_full, TRACE_OVER);
-  take_handed(s, 0, &(trace_chunk_t *){NULL});                        /* no trace's: all go */
+  uint32_t open = 0;
+  atomic32_cas_relaxed(&s->is_full, &open, TRACE_OVER);
+  take_handed(s, 0, &(trace_chunk_t *){NULL});               /* no trace's: all go */
+  if (atomic64_load_relaxed(&s->stage) != ends) return true; /* a child, whom a handler forked */
   if (atomic64_or_acq_rel(&s->holds, FILE_ENDS) == 0) close_trace(s); /* S-trace */
   return true;
 }

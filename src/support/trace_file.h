@@ -15,32 +15,32 @@
 
 #include "trace.h"
 
-enum { RINGS_MOST = 16384, HANDED_FEW = 1024 };
+enum { RINGS_MOST = 16384, HANDED_MOST = RINGS_MOST };
 enum { TRACE_FULL = 1, TRACE_OVER };
 
 typedef struct {
-  atomic64_t stage;   /* how far it has come, and by whom; S-trace */
-  atomic64_t holds;   /* how many hold the file; S-trace */
-  atomic32_t file;    /* relaxed: a number */
-  uint64_t identity;  /* the holders', as the next two: const while there is a trace */
-  trace_head_t *head; /* NULL: no file */
+  atomic64_t stage;  /* how far it has come, and by whom; S-trace */
+  atomic64_t holds;  /* how many hold the file; S-trace */
+  atomic32_t file;   /* relaxed: a number */
+  uint64_t identity; /* the holders', as the next two: const while there is a trace */
+  atomic_ptr_t head; /* NULL: no file. relaxed: likewise */
   char name[TRACE_NAME_MOST];
   atomic32_t generation; /* of traces, of this process and its parents. relaxed: compared */
   atomic64_t began;      /* relaxed: a time */
   atomic32_t is_full;    /* 0; else no more is asked for. relaxed: a hint */
   atomic64_t end;        /* of the file. relaxed: each place is drawn once */
   atomic64_t lost;       /* relaxed: a sum */
+  atomic64_t lost_at;    /* the last time that one was. relaxed: compared */
   atomic64_t handed_end; /* of places that were ever used. relaxed: a hint */
   atomic64_t rings;      /* relaxed: each number is drawn once */
-  /* chunks that threads have left; S-trace. Without rings HANDED_FEW, and nothing behind */
-  atomic_ptr_t handed[RINGS_MOST];
-  atomic_ptr_t ring[RINGS_MOST]; /* relaxed: looked at by one that is about to die */
+  atomic_ptr_t handed[HANDED_MOST]; /* chunks that threads have left; S-trace */
+  atomic_ptr_t ring
+    [RINGS_MOST]; /* not there if there are none. relaxed: looked at by one that is about to die */
 } trace_file_t;
 
 /* What there is of it. */
 static inline size_t trace_state_size(bool has_rings) {
-  if (has_rings) return sizeof(trace_file_t);
-  return offsetof(trace_file_t, handed) + HANDED_FEW * sizeof(atomic_ptr_t);
+  return has_rings ? sizeof(trace_file_t) : offsetof(trace_file_t, ring);
 }
 /* NULL: never made. It is not unmapped any more. */
 hidden trace_file_t *trace_file(void);
@@ -53,10 +53,9 @@ hidden void trace_file_lose_event(trace_file_t *s);
 
 /* A chunk to write to, and the first one of its ring, or itself; NULL: there is no room. */
 hidden trace_chunk_t *trace_take_chunk(trace_file_t *s, uint32_t generation, trace_chunk_t **first);
-/* It is used up: the ring's next one; NULL: it has gone, and so its ring, if that is another
- * trace's. */
-hidden trace_chunk_t *trace_leave_chunk(trace_file_t *s, uint32_t generation, trace_chunk_t *first,
-                                        trace_chunk_t *chunk);
+/* That one is used up: the ring's next one; NULL: there is no ring, or it is another trace's. */
+hidden trace_chunk_t *trace_next_chunk(trace_file_t *s, uint32_t generation, trace_chunk_t *first,
+                                       trace_chunk_t *chunk);
 hidden void trace_drop_chunks(trace_chunk_t *first); /* all of its ring, or itself */
 /* Another thread may write to it. */
 hidden void trace_hand_on(trace_file_t *s, trace_chunk_t *chunk);

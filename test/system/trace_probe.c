@@ -102,6 +102,18 @@ static void generations(void) {
   _exit(0);
 }
 
+static void nothing(int number) { (void)number; }
+/* It only waits, and after a signal has a child that allocates. */
+static void child_after_signal(void) {
+  signal(SIGUSR1, nothing);
+  puts("ready");
+  fflush(stdout);
+  pause();
+  pid_t child = fork();
+  for (int i = 0; child == 0 && i < 100; i++) free(p = malloc(1 << 20));
+  _exit(child != 0 && waitpid(child, NULL, 0) != child);
+}
+
 __attribute__((noinline)) static void *free_one(void *block) {
   free(block);
   return NULL;
@@ -367,6 +379,7 @@ int main(int argc, char **argv) {
   if (strcmp(what, "turns") == 0) threads_in_turn();
   if (strcmp(what, "handler-forks") == 0) forked_by_handlers();
   if (strcmp(what, "generations") == 0) generations();
+  if (strcmp(what, "child-after-signal") == 0) child_after_signal();
   if (strcmp(what, "forks") == 0) {
     known();
     fflush(NULL);

@@ -13,15 +13,6 @@
 
 #define unused __attribute__((unused))
 
-/* The library has no use for these; here a word hands something from thread to thread. */
-#define CORE_EXCHANGE(name, box, type)                                                             \
-  unused static type name##_exchange_acq_rel(box *a, type v) {                                     \
-    return __atomic_exchange_n(&a->value, v, __ATOMIC_ACQ_REL);                                    \
-  }
-CORE_EXCHANGE(atomic64, atomic64_t, uint64_t)
-CORE_EXCHANGE(atomic32, atomic32_t, uint32_t)
-CORE_EXCHANGE(atomic_ptr, atomic_ptr_t, void *)
-
 /* Slices: almost as many as one claim may take, and two such claims fit a window. */
 enum { HALF_WINDOW = WINDOW_SLICES / 2 - 192 };
 

@@ -153,7 +153,8 @@ TEST(trace, what_is_lost_while_the_file_is_made_stands_in_the_file, "") {
   CHECK(trace_start(make_path(), 0));
   os_fake.at_file = lose_two;
   CHECK(trace_open());
-  CHECK_EQ(atomic64_load_relaxed(&trace_file()->head->lost), (uint64_t)2);
+  trace_head_t *head = atomic_ptr_load_relaxed(&trace_file()->head);
+  CHECK_EQ(atomic64_load_relaxed(&head->lost), (uint64_t)2);
   CHECK_EQ(trace_lost(), (uint64_t)2);
   CHECK(!trace_is_full());
   unlink(path);

@@ -58,6 +58,14 @@ void threads_read(void) {
   if (count != 0) qsort(list, count, sizeof *list, by_number);
 }
 
+uint32_t threads_main(void) {
+  char number[16];
+  snprintf(number, sizeof number, "%d", (int)target_pid());
+  count = 0;
+  read_one(number);
+  return count != 0 ? list[0].number : (uint32_t)target_pid();
+}
+
 const thread_t *threads_find(uint32_t number) {
   thread_t key = {.number = number};
   if (count == 0 || number == 0) return NULL;

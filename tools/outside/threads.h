@@ -12,6 +12,7 @@ typedef struct {
 } thread_t;
 
 void threads_read(void);                       /* those that there are now; none of a core file */
+uint32_t threads_main(void);                   /* the first one's number: the process's */
 const thread_t *threads_find(uint32_t number); /* NULL: not known, or it has ended */
 
 #endif

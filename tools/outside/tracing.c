@@ -18,6 +18,7 @@
 #include "adopt.h"
 #include "commands.h"
 #include "target.h"
+#include "threads.h"
 
 enum { NOT_ANSWERED = 3, LOOKS_A_SECOND = 50 };
 
@@ -64,8 +65,8 @@ static bool put_word(const void *mine, uint32_t offset, const void *bytes, size_
 static bool ask(const asked_t *a, uint32_t number) {
   return PUT(trace_wish, wanted, TRACE_WANT_NOTHING) &&
          put_word(&trace_wish, offsetof(trace_wish_t, path), a->path, strlen(a->path) + 1) &&
-         PUT(trace_wish, number, number) && PUT(trace_wish, wanted, a->want) &&
-         PUT(budget, news, 1);
+         PUT(trace_wish, process, threads_main()) && PUT(trace_wish, number, number) &&
+         PUT(trace_wish, wanted, a->want) && PUT(budget, news, 1);
 }
 
 static bool is_answered(uint32_t number) {

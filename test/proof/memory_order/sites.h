@@ -47,6 +47,7 @@
 #define atomic32_add_acq_rel(a, n) CALL_AT(atomic32_add_acq_rel, a, n)
 #define atomic32_cas_release(a, seen, v) CALL_AT(atomic32_cas_release, a, seen, v)
 #define atomic32_cas_acq_rel(a, seen, v) CALL_AT(atomic32_cas_acq_rel, a, seen, v)
+#define atomic32_exchange_acq_rel(a, v) CALL_AT(atomic32_exchange_acq_rel, a, v)
 
 #define atomic_ptr_load_acquire(a) CALL_AT(atomic_ptr_load_acquire, a)
 #define atomic_ptr_store_release(a, v) CALL_AT(atomic_ptr_store_release, a, v)
