@@ -103,7 +103,8 @@ static cold size_t find_foreign(find_t *s, size_t first) {
     s->result = map_there(s, first + middle, size);
     if (s->result == OS_NO_MEMORY) return from;
     if (s->result == OS_MAPPED) os_unmap(address_of(first + middle), size);
-    *(s->result == OS_MAPPED ? &end : &from) = middle;
+    if (s->result == OS_MAPPED) end = middle;
+    else from = middle;
   }
   s->result = OS_OCCUPIED;
   return from;

@@ -67,14 +67,14 @@ static void thread_leaves(void *heap) {
   if (before != NULL) ((void (*)(void))before)();
   bool was_fast = is_any_marked(heap);
   here_mark(); /* a handler uses the next heap of the thread, until there is none */
-  trace_leave();
   slab_choose_tally(TALLIES_OWN); /* the heap's is its next user's */
   heap_here.lone_frees = LONE_AT_END;
   if (!users_are_settled(heap_number(heap))) users_settle(heap_number(heap));
   users_forget(heap_number(heap)); /* its word stays, should the thread die here */
   signal_fence(); /* a handler that forks finds the heap, or nobody in its child does */
   atomic_ptr_store_relaxed(&heap_here.heap, NULL);
-  signal_fence();
+  signal_fence(); /* what a handler traces from now on stays in no stream of the thread's */
+  trace_leave();
   for (heap_t *h = heap, *next; h != NULL; h = next) { /* Bound: the depth of its handlers */
     next = atomic_ptr_load_relaxed(&h->nested);
     if (h->busy != 0) {
@@ -179,6 +179,12 @@ heap_t *heap_enter_to_free(void) {
   return heap_enter();
 }
 
+/* `now` as in budget_tick. True: the budget is to be looked at often. */
+static bool watch_budget(uint32_t now) {
+  if (budget_tick(now)) atomic32_add_relaxed(&heap_trims, 1);
+  return atomic32_load_relaxed(&budget.is_close) != 0;
+}
+
 void heap_do_due(heap_t *h) {
   uint32_t time = purge_tick();
   uint8_t now = (uint8_t)time;
@@ -187,7 +193,7 @@ void heap_do_due(heap_t *h) {
     frames_tick();
     clock = (uint8_t)sparse_tick();
   }
-  bool is_watched = heap_watch_budget(time) || users_have_strays();
+  bool is_watched = watch_budget(time) || users_have_strays();
   size_t more = now == h->looked_at && !is_watched ? 2u * h->wait : 0;
   h->wait = (uint8_t)min_size(more + TICK_CALLS, TICK_MOST);
   if ((uint8_t)(clock - h->watched_at) >= WATCH_MS) heap_watch_class(h, clock);
@@ -199,11 +205,6 @@ void heap_do_due(heap_t *h) {
   if (unlikely(h->trims_seen != (uint16_t)atomic32_load_relaxed(&heap_trims))) heap_answer_trim(h);
   if (unlikely(h->reserve != RESERVE_DENIED) && !budget_is_spent(2 * SLICE_SIZE))
     h->reserve = RESERVE_DENIED;
-}
-
-bool heap_watch_budget(uint32_t now) {
-  if (budget_tick(now)) atomic32_add_relaxed(&heap_trims, 1);
-  return atomic32_load_relaxed(&budget.is_close) != 0;
 }
 
 /* True if all classes had their turn, or memory is short: the next is a heap at rest. */

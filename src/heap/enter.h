@@ -23,14 +23,12 @@ hidden void heap_before_leave(void (*call)(void));
 /* heap_closed was set: closes the thread's fast paths, unless a handler has interrupted them. */
 hidden void heap_close_own(void);
 /* The thread's malloc takes blocks of this first-class heap from now on; NULL: of the thread's own.
- * The one before. */
+ * Returns the choice before. */
 hidden struct fh_heap *heap_choose(struct fh_heap *heap);
 /* Lets go of all that the thread's heap keeps. */
 hidden void heap_give_up_own(void);
 hidden void heap_watch_threads(void); /* at load: C libraries may lock to make a key */
 
-/* What the budget allows; `now` as in budget_tick. True: it is to be looked at often. */
-hidden bool heap_watch_budget(uint32_t now);
 /* Purges what is due, sets the time of the next look, and answers heap_trims. */
 hidden void heap_do_due(heap_t *h);
 /* At the end of a slow call: so memory goes back to the system also while no slice is released. */

@@ -63,8 +63,9 @@ fh_heap_t *firstclass_new_with(const char *name, size_t quota) {
   heap_on_lane_emptied(collect_slab);
   atomic_ptr_store_relaxed(&heap->lanes, NULL);
   atomic64_store_relaxed(&heap->quota, quota);
-  size_t length = min_size(name != NULL ? strlen(name) : 0, sizeof heap->name - 1);
-  memcpy(heap->name, name != NULL ? name : "", length);
+  if (name == NULL) name = "";
+  size_t length = min_size(strlen(name), sizeof heap->name - 1);
+  memcpy(heap->name, name, length);
   heap->name[length] = '\0';
   return heap;
 }
@@ -121,8 +122,8 @@ void *firstclass_realloc(fh_heap_t *heap, void *p, size_t size, const char *call
 
 /* Whoever stops in this has left the lane between two steps. */
 static void leave_visited(heap_t *lane) {
-  atomic32_store_relaxed(&lane->lane_state,
-                         LANE_BUSY); /* relaxed: for handlers and the dead alone */
+  /* relaxed: for handlers and the dead alone */
+  atomic32_store_relaxed(&lane->lane_state, LANE_BUSY);
   signal_fence();
   leave_lane(lane);
 }

@@ -30,7 +30,7 @@ static always_inline bool fast_fits_here(const void *p, size_t size) {
          fast_fits(class_size(slab_class(s)), size);
 }
 
-/* SMALL_STEPS, or 0: nothing is said of any. Written by a constructor alone. */
+/* SMALL_STEPS; 0 if the program replaced an operator: none passes then. Set by a constructor. */
 extern hidden size_t fast_sized_steps;
 /* Is it a small block of the class that `size` bytes have? False also if a fast free could not take
  * it. */

@@ -9,10 +9,12 @@
 #include "../stock/stock.h"
 
 enum {
-  BIN_LEAST = 16,    /* a slab with fewer free, and less than an eighth, is not used */
-  HOT_BLOCKS = 2048, /* a class that has used so many gets longer bins */
-  FRAME_PART = 64,   /* a fresh frame is this part of what a heap has on average, at most */
-  SWEEP_FRESH = 16,  /* slabs of a lane that are looked at for each fresh one */
+  BIN_LEAST = 16,           /* a slab with fewer free, and less than an eighth, is not used */
+  HOT_BLOCKS = 2048,        /* a class that has used so many gets longer bins */
+  FRAME_PART = 64,          /* a fresh frame is this part of what a heap has on average, at most */
+  SWEEP_FRESH = 16,         /* slabs of a lane that are looked at for each fresh one */
+  SIFT_CLASS = 8,           /* 128 bytes: of smaller ones a list has many */
+  SIFT_SMALL_BLOCKS = 2048, /* of these, from one sifting to the next; else SIFT_BLOCKS */
 };
 enum { HOT_BIN = 32, HOT_BYTES = 16384 }; /* its bins: so many blocks or more, up to these bytes */
 

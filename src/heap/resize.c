@@ -156,7 +156,7 @@ static void *allocate_with_headroom(size_t size, size_t roomy) {
 /* A block of whole pages where it lies, if it can have `size` bytes there without waste. */
 static bool resize_in_place(const found_t *f, void *p, size_t size) {
   if (f->slab != NULL) return resize_large(f->slab, p, size);
-  size_t least = huge_die_soon() ? HASTY_LEAST : MOVED_LEAST;
+  size_t least = huge_are_short_lived() ? HASTY_LEAST : MOVED_LEAST;
   bool stays = size >= STAYS_LEAST || size > f->usable / 2 || (size >= least && huge_has_room());
   return stays && resize_huge(f->huge, size);
 }
@@ -216,7 +216,7 @@ static out_of_line size_t leap_to(const found_t *f, size_t size) {
   if (f->slab == NULL || f->usable < MOVED_LEAST || size >= HUGE_COPIED_MOST) return 0;
   size_t leap = f->usable + (f->usable >> HEADROOM_SHIFT);
   bool is_short = f->usable < HASTY_LEAST && size > f->usable + (f->usable >> LITTLE_SHIFT);
-  bool leaps = huge_die_soon() && (size >= leap || is_short);
+  bool leaps = huge_are_short_lived() && (size >= leap || is_short);
   size_t end = arena_slice((void *)slab_base(f->slab)) + atomic32_load_relaxed(&f->slab->slices);
   if (size <= f->usable || (!leaps && !arena_is_first_end(arena_of(f->slab), end))) return 0;
   return max_size(size, leap);

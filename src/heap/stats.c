@@ -5,7 +5,6 @@
 
 #include "../os/container.h"
 #include "../stock/stock.h"
-#include "../support/stats.h"
 #include "enter.h"
 #include "visit.h"
 
@@ -91,7 +90,7 @@ static void add_mappings(fh_stats_t *stats) {
   }
   const huge_t *b;
   const guard_slot_t *s;
-  for (size_t i = 0; (b = huge_next(&i)) != NULL;) { /* Bound: as there */
+  for (size_t i = 0; (b = huge_next(&i)) != NULL;) { /* Bound: huge_pool_size() */
     size_t mapped = atomic64_load_relaxed(&b->mapped);
     stats->resident += os_resident(huge_base(b), mapped);
     stats->huge_resident += os_huge_resident(huge_base(b), mapped);

@@ -27,11 +27,13 @@ void heap_collect(bool force) {
   if (os_is_space_limited()) arena_unmap_free(); /* what others map counts for the limit, too */
 }
 
-/* ms; a delay made shorter is noticed after the longest nap */
-enum { NAP_LEAST = 20, NAP_MOST = 1000 };
-enum { QUIET_MS = 10000 }; /* so long no slice and no slab came, went or was let go of */
-/* Under pressure: the pause is so many times as long as it took, and no longer than this. */
-enum { COLLECT_TIMES = 16, COLLECT_MS = 60000 };
+enum {
+  NAP_LEAST = 20, /* ms */
+  NAP_MOST = 1000,
+  QUIET_MS = 10000,   /* so long no slice and no slab came, went or was let go of */
+  COLLECT_TIMES = 16, /* under pressure: the pause is so many times as long as it took */
+  COLLECT_MS = 60000, /* and no longer than this */
+};
 
 /* relaxed: it is compared with what it was. */
 static uint64_t count_changes(void) {

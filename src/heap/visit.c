@@ -43,7 +43,7 @@ enum { AT_ONCE = 64 };
 
 /* A bit for each of the next `n` blocks of a slab that is not free. None if the slice has become
  * something else, for then it may be in no memory. */
-static uint64_t live_ones(const slab_t *s, uint32_t word, uintptr_t block, size_t n) {
+static uint64_t live_mask(const slab_t *s, uint32_t word, uintptr_t block, size_t n) {
   uint64_t live = 0, fresh = atomic64_load_acquire(&s->fresh); /* S-visit */
   arena_read_begin(arena_described(s));
   for (size_t i = 0; i < n && slab_word(s) == word; i++, block += class_size(word)) {
@@ -71,7 +71,7 @@ static bool visit_blocks_of(slab_t *s, uint32_t word, void *context) {
     carved = min_size(atomic32_load_acquire(&s->carved), class_info[word].capacity); /* S-visit */
     if (done >= carved || (v->lane != NULL && !atomic_ptr_is_relaxed(&s->owner, v->lane))) break;
     char *block = base + (done + 1) * size;
-    uint64_t live = live_ones(s, word, (uintptr_t)block, min_size(carved - done, AT_ONCE));
+    uint64_t live = live_mask(s, word, (uintptr_t)block, min_size(carved - done, AT_ONCE));
     for (; live != 0; live &= live - 1) /* Bound: AT_ONCE */
       if (!show_block(&v->to, block + bits_lowest(live) * size, size)) return false;
   }
@@ -100,7 +100,7 @@ bool heap_visit(const visitor_t *to) {
   if (!visit_slabs(visit_blocks_of, &visit)) return false;
   huge_t *b;
   const guard_slot_t *s;
-  for (size_t i = 0; (b = huge_next(&i)) != NULL;) /* Bound: as there, and below */
+  for (size_t i = 0; (b = huge_next(&i)) != NULL;) /* Bound: huge_pool_size(); below, GUARD_SLOTS */
     if (!visit_one(NULL, b, &visit)) return false;
   for (size_t i = 0; (s = guard_next(&i)) != NULL;) {
     void *block = atomic_ptr_load_relaxed(&s->block);
@@ -127,7 +127,7 @@ void heap_visit_sampled(sampled_visitor_t *visitor, void *context) {
   visit_slabs(visit_sampled, &visit);
   huge_t *b;
   const guard_slot_t *s;
-  for (size_t i = 0; (b = huge_next(&i)) != NULL;) /* Bound: as there, and below */
+  for (size_t i = 0; (b = huge_next(&i)) != NULL;) /* Bound: huge_pool_size(); below, GUARD_SLOTS */
     if (sampled_blocks(&b->sampled) != 0) visitor(&b->sampled, context);
   for (size_t i = 0; (s = guard_next(&i)) != NULL;)
     if (sampled_blocks(&s->sampled) != 0) visitor(&s->sampled, context);

@@ -122,10 +122,10 @@ hidden bool os_is_raised(void); /* are privileges raised, as by set-user-ID? */
 hidden size_t os_read_link(const char *path, char *text, size_t size);
 /* All of it; false: a write has failed. */
 hidden bool os_write(int file, const char *text, size_t length);
-hidden int os_open(const char *path);   /* to read, without waiting for a writer; -1: no way */
-hidden int os_create(const char *path); /* to write, anew, for its owner's eyes; -1: likewise */
-hidden int os_append(
-  const char *path); /* to what is there; -1: likewise, or a pipe without reader */
+/* -1: not possible. */
+hidden int os_open(const char *path);   /* to read, without waiting for a writer */
+hidden int os_create(const char *path); /* to write, anew, for its owner's eyes */
+hidden int os_append(const char *path); /* to what is there; -1 also of a pipe without reader */
 /* To write and to map, for its owner's eyes. What was there under that name is somebody else's from
  * now on. -1: not possible, or it is no plain file, or a living process has made it so. */
 hidden int os_create_shared(const char *path);

@@ -10,19 +10,13 @@
 #include "../stock/quarantine.h"
 #include "secure.h"
 
-enum {
-  LAST_LOOK = 1 << 20, /* blocks that are looked at */
-};
+enum { LAST_LOOK = 1 << 20 }; /* blocks that are looked at */
 
 static union {
   char bytes[SLICE_SIZE];
   uint64_t words[SLICE_SIZE / sizeof(uint64_t)];
 } copy aligned_to(64);
 static uint8_t states_seen[STATES_OF_SLICE];
-
-typedef struct {
-  size_t left; /* blocks to look at */
-} last_look_t;
 
 /* Nobody writes behind the link and the key of a free block. While its holder changes it, the key
  * may be 0. */
@@ -63,10 +57,11 @@ static checked_t block_of(slab_t *s, uint32_t word, void *base, size_t number) {
   return checked_small(s, (char *)base + (number + 1) * size, size, states_found(base));
 }
 
-static void look_at_slab(slab_t *s, uint32_t word, void *base, last_look_t *look) {
+/* `*left`: blocks to look at, here and below. */
+static void look_at_slab(slab_t *s, uint32_t word, void *base, size_t *left) {
   size_t n = min_size(atomic32_load_relaxed(&s->carved), class_info[word].capacity);
-  n = min_size(n, look->left);
-  look->left -= n;
+  n = min_size(n, *left);
+  *left -= n;
   for (size_t i = 0; i < n; i++) { /* Bound: the slab's blocks */
     checked_t f = block_of(s, word, base, i);
     states_seen[i] = checked_state(&f);
@@ -79,18 +74,18 @@ static void look_at_slab(slab_t *s, uint32_t word, void *base, last_look_t *look
 }
 
 static bool look_at(slab_t *s, uint32_t word, void *context) {
-  last_look_t *look = context;
+  size_t *left = context;
   void *base = (void *)slab_base(s);
   if (states_found(base) == NULL || word < class_of(CHECKED_LEAST)) return true;
-  if (slab_kind(word) == SLAB_LARGE) look_at_large(s, word, base), look->left--;
-  else look_at_slab(s, word, base, look);
-  return look->left > 0;
+  if (slab_kind(word) == SLAB_LARGE) look_at_large(s, word, base), --*left;
+  else look_at_slab(s, word, base, left);
+  return *left > 0;
 }
 
 void secure_end(void) {
-  last_look_t look = {LAST_LOOK};
+  size_t left = LAST_LOOK;
   secure_end_quarantine();
-  visit_slabs(look_at, &look);
+  visit_slabs(look_at, &left);
 }
 
 /* ---- a visit --------------------------------------------------------------------------------- */

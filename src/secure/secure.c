@@ -187,9 +187,13 @@ static always_inline void let_rest(const checked_t *f, quarantine_t *q, uint64_t
   if (likely(p != NULL)) free_rested(p);
 }
 
+static always_inline checked_t small_at(slab_t *s, void *p) {
+  return checked_small(s, p, class_size(slab_class(s)), states_found(p));
+}
+
 static cold void patrol_and_rest(slab_t *s, void *p, quarantine_t *q, uint64_t random,
                                  const char *call) {
-  checked_t f = checked_small(s, p, class_size(slab_class(s)), states_found(p));
+  checked_t f = small_at(s, p);
   patrol(&f, random, call); /* the slab is there as long as the block */
   let_rest(&f, q, random);
 }
@@ -238,14 +242,14 @@ static cold void end_small(const checked_t *f, uint8_t seen, size_t size, origin
 
 static cold void end_seldom(slab_t *s, void *p, uint8_t seen, size_t size, origin_t origin,
                             const char *call) {
-  checked_t f = checked_small(s, p, class_size(slab_class(s)), states_found(p));
+  checked_t f = small_at(s, p);
   end_small(&f, seen, size, origin, call);
 }
 
 /* Many bytes are cleared out of line: a call would make the short way save registers. */
 static out_of_line void clear_and_rest(slab_t *s, void *p, uint8_t seen, uint64_t random,
                                        const char *call) {
-  checked_t f = checked_small(s, p, class_size(slab_class(s)), states_found(p));
+  checked_t f = small_at(s, p);
   quarantine_t *q = heap_quarantine(heap_of_thread());
   if (f.usable <= CLEARED_BLINDLY) memset(p, 0, f.usable);
   else bits_clear_all(p, f.usable);             /* pages to which nobody wrote take no memory */
@@ -388,7 +392,7 @@ void *secure_resize_small(void *p, size_t size, const char *call) {
   trailer_t t;
   slab_t *s = fast_slab_here(p);
   if (unlikely(s == NULL) || unlikely(size > PLAIN_MOST)) return NULL;
-  checked_t f = checked_small(s, p, class_size(slab_class(s)), states_found(p));
+  checked_t f = small_at(s, p);
   uint8_t seen = checked_state(&f);
   if (unlikely(f.states == NULL) || unlikely(!checked_reads(&f, seen, &t)) ||
       unlikely(t.origin != ORIGIN_MALLOC))

@@ -33,7 +33,7 @@ static always_inline uint64_t block_cover(uintptr_t block) {
   return SECURE ? bits_fold(block ^ atomic64_load_relaxed(&secrets.cover), 0xD6E8FEB86659FD93u) : 0;
 }
 
-/* Added to the block's address: no program stores that in its own block. */
+/* Added to the block's address. A live block that stores just this counts as free: promises.md. */
 #define BLOCK_KEY 0x6B79A5C3u
 static always_inline uint64_t block_key(uintptr_t block) {
   return BLOCK_KEY + (SECURE ? block_cover(block) : block);

@@ -27,7 +27,7 @@ hidden bool partial_claim(atomic64_t *word, uint64_t bit, slab_t *s, bool *is_em
 /* A bit for each class of which a heap took a slab since sparse.c cleared it. relaxed: hints */
 extern hidden atomic64_t partial_used[(CLASS_COUNT + 63) / 64];
 
-/* The owner's fields of a slab that was taken over. */
+/* Fills in the owner's fields of a slab that was just taken over. */
 hidden void slab_own(slab_t *s, void *heap, uintptr_t list, unsigned count, unsigned carved);
 
 /* While no thread runs; wherever threads have stopped. */

@@ -10,7 +10,6 @@
 
 enum {
   THRESHOLD_SHIFT = 3, /* a FULL slab is worth having when an eighth of it is free */
-  RUSH_BLOCKS = 32,    /* also when so many blocks come back together: more will follow */
 };
 
 static unsigned threshold(const slab_t *s) { return (s->capacity >> THRESHOLD_SHIFT) + 1; }

@@ -208,6 +208,7 @@ hidden void slab_release(slab_t *s);
 
 /* ---- anyone ---------------------------------------------------------------------------------- */
 
+enum { RUSH_BLOCKS = 32 }; /* if so many blocks come back together, more will follow */
 /* Is the slab FULL, and would `n` free blocks more make it worth having? */
 hidden bool slab_is_worth(const slab_t *s, unsigned n);
 

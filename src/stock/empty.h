@@ -25,8 +25,8 @@ enum {
 hidden void *empty_malloc(heap_t *h, size_t alignment);
 /* `p` lies in a window whose tenant is `record`; `call` is named in errors. */
 hidden void empty_free(void *record, void *p, const char *call);
-hidden void empty_check(void *record, const void *p,
-                        const char *call);                 /* `fatal` unless it lives */
+/* `fatal` unless it lives. */
+hidden void empty_check(void *record, const void *p, const char *call);
 hidden bool empty_owns(const void *record, const void *p); /* live or not */
 /* Calls `visitor` with each that lives; false as soon as it says so. */
 typedef bool empty_visitor_t(void *block, size_t usable, void *context);

@@ -49,7 +49,7 @@ static inline void heap_set_fresh(heap_t *h, unsigned c, fresh_t f) {
   ASSERT(c >= MEDIUM_CLASS);
   atomic64_store_relaxed(&h->aside->fresh[c - MEDIUM_CLASS], fresh_pack(f));
 }
-/* The first of these is fresh no more: it is handed out, or has a key. */
+/* The first of these is no longer fresh: it is handed out, or has a key. */
 static inline void heap_drop_fresh(heap_t *h, unsigned c, fresh_t f) {
   heap_set_fresh(h, c, fresh_rest(f, c));
   atomic64_and_release(&slab_of((void *)f.first)->fresh, ~fresh_bit(f.first)); /* S-visit */

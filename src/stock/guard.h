@@ -18,7 +18,7 @@
 #include "heap.h"
 
 enum {
-  GUARD_SLOTS = 512,        /* each divides the region into two mappings more */
+  GUARD_SLOTS = 512,        /* each live one splits the region into two more mappings */
   GUARD_STRIDE = 256 << 10, /* bytes of addresses; the first and the last page stay protected */
   GUARD_REST = 64,
   GUARD_FRAMES = 24, /* of a call stack, the innermost ones */

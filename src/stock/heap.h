@@ -56,7 +56,7 @@ static inline unsigned batch_count(const batch_t *b) { return (uint16_t)(batch_w
 /* More may have come than were due, where a handler kept the heap from publishing. */
 static inline bool batch_is_due(const batch_t *b) { return (int64_t)batch_word(b) >> 48 <= 0; }
 /* What another block changes in the chain: the count, and how many are left until it is due. */
-#define BATCH_ONE (((uint64_t)1 << 32) - ((uint64_t)1 << 48))
+static const uint64_t batch_one = ((uint64_t)1 << 32) - ((uint64_t)1 << 48);
 
 /* What a heap has set aside: blocks freed and not put back, or borrowed and not used. It
  * lies apart, so that a heap of which little was used touches no page of it. */
@@ -67,7 +67,7 @@ typedef struct {
   uint64_t lots;     /* how often one was drawn, whether to try such a class again */
   uint64_t slots;    /* a bit for each one of `batch` that was used */
   batch_t batch[BATCH_SLOTS];
-  atomic64_t fresh[CLASS_COUNT - MEDIUM_CLASS]; /* borrowed and never used: fresh.h; likewise */
+  atomic64_t fresh[CLASS_COUNT - MEDIUM_CLASS]; /* borrowed and never used: fresh.h */
   struct quarantine *quarantine[SECURE];        /* const */
 } aligned_to(64) heap_aside_t;
 

@@ -74,7 +74,7 @@ static void note_lost(uint64_t mapped) {
   atomic32_store_relaxed(&hasty_since, max_size(now, 1));
 }
 
-bool huge_die_soon(void) {
+bool huge_are_short_lived(void) {
   uint32_t since = atomic32_load_relaxed(&hasty_since);
   return since != 0 && os_ms_between(since, os_now_ms()) < HASTY_MS;
 }

@@ -29,7 +29,7 @@ hidden bool huge_resize_in_place(huge_t *b, size_t size);
 hidden void *huge_from_pages(void *cell, void *pages, size_t old_size, size_t size);
 hidden bool huge_has_room(void); /* for one more block that realloc makes */
 enum { HUGE_COPIED_MOST = 64 << 20 };
-hidden bool huge_die_soon(void); /* did blocks below HUGE_COPIED_MOST, of late? */
+hidden bool huge_are_short_lived(void); /* those below HUGE_COPIED_MOST, of late */
 /* `*is_live`: a block is there now. NULL: its place was never made. */
 hidden huge_t *huge_at(size_t number, bool *is_live);
 hidden size_t huge_pool_size(void);

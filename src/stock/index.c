@@ -11,15 +11,16 @@ enum {
   CELLS = 55,
   LOOKS = 32, /* chunks in each of three searches, before the index gets another */
 };
-#define CELL_BITS (((uint64_t)1 << CELLS) - 1)
-#define LANE_BIT ((uint64_t)1 << 63)
-#define MARK_UNIT ((uint64_t)1 << 48) /* of `lane_bytes`: the sum is below it, the mark above */
+static const uint64_t cell_bits = ((uint64_t)1 << CELLS) - 1;
+static const uint64_t lane_bit = (uint64_t)1 << 63;
+/* Of `lane_bytes`: the sum is below it, the mark above. */
+static const uint64_t mark_unit = (uint64_t)1 << 48;
 
 typedef struct chunk chunk_t;
 struct chunk {
   chunk_t *next;   /* const */
   atomic64_t key;  /* as if the block were free: visitors pass over it */
-  atomic64_t left; /* free cells; LANE_BIT: the lane has ended; the rest: 1 */
+  atomic64_t left; /* free cells; lane_bit: the lane has ended; the rest: 1 */
   /* in the first chunk, for the lane's user: the cell for the next block; where the next searches
    * begin, among all chunks and among those that came last */
   atomic_ptr_t *spare;
@@ -40,7 +41,7 @@ static chunk_t *chunk_of(const void *cell) {
 static chunk_t *first_chunk(const heap_t *h) { return atomic_ptr_load_relaxed(&h->index); }
 
 static uint64_t free_cells(const chunk_t *c) {
-  return atomic64_load_relaxed(&c->left) & CELL_BITS; /* relaxed: the claim decides */
+  return atomic64_load_relaxed(&c->left) & cell_bits; /* relaxed: the claim decides */
 }
 
 static atomic_ptr_t *take_cell(chunk_t *c) {
@@ -53,15 +54,15 @@ static atomic_ptr_t *take_cell(chunk_t *c) {
 
 /* A block may be counted out before it is counted in. */
 int64_t index_lane_bytes(const heap_t *lane) {
-  int64_t bytes = (int64_t)(atomic64_load_relaxed(&lane->own->lane_bytes) % MARK_UNIT);
-  return bytes < (int64_t)MARK_UNIT / 2 ? bytes : bytes - (int64_t)MARK_UNIT;
+  int64_t bytes = (int64_t)(atomic64_load_relaxed(&lane->own->lane_bytes) % mark_unit);
+  return bytes < (int64_t)mark_unit / 2 ? bytes : bytes - (int64_t)mark_unit;
 }
 
 /* The lane's sum begins, with a mark that no other has. */
 static void begin_sum(heap_t *lane) {
   static atomic64_t marks; /* modulo 2^16; 0 is none */
   uint64_t mark = 0;
-  while (mark == 0) mark = atomic64_add_relaxed(&marks, MARK_UNIT); /* Bound: 2 */
+  while (mark == 0) mark = atomic64_add_relaxed(&marks, mark_unit); /* Bound: 2 */
   atomic64_store_relaxed(&lane->own->lane_bytes, mark);
 }
 
@@ -71,11 +72,11 @@ void index_add_chunk(heap_t *lane, void *block) {
   ASSERT((uintptr_t)block % INDEX_CHUNK_SIZE == 0);
   block_set_free((uintptr_t)c);
   memset(c->cells, 0, sizeof c->cells);
-  atomic64_store_relaxed(&c->left, ~LANE_BIT);
+  atomic64_store_relaxed(&c->left, ~lane_bit);
   c->next = first;
   if (first == NULL) begin_sum(lane);
   c->bytes = &lane->own->lane_bytes;
-  c->mark = atomic64_load_relaxed(c->bytes) / MARK_UNIT;
+  c->mark = atomic64_load_relaxed(c->bytes) / mark_unit;
   atomic_ptr_store_relaxed(&c->heap, heap_tag(lane));
   c->at = first != NULL ? first->at : c;
   c->near = c;
@@ -150,8 +151,8 @@ void index_count(const void *cell, uint64_t more) {
   const chunk_t *c = chunk_of(cell);
   uint64_t before = atomic64_load_relaxed(c->bytes), after;
   do {
-    if (before / MARK_UNIT != c->mark) return;
-    after = c->mark * MARK_UNIT + (before + more) % MARK_UNIT;
+    if (before / mark_unit != c->mark) return;
+    after = c->mark * mark_unit + (before + more) % mark_unit;
   } while (!atomic64_cas_relaxed(c->bytes, &before, after)); /* Progress: another has counted */
 }
 
@@ -171,7 +172,7 @@ static bool show(atomic_ptr_t *cell, index_visitor_t *visitor, void *context) {
 bool index_each(const heap_t *lane, index_visitor_t *visitor, void *context) {
   chunk_t *c = atomic_ptr_load_acquire(&lane->index); /* S-index: and all that it leads to */
   for (; c != NULL; c = c->next)                      /* Bound: the lane's chunks */
-    for (uint64_t w = ~free_cells(c) & CELL_BITS; w != 0; w &= w - 1) /* Bound: CELLS */
+    for (uint64_t w = ~free_cells(c) & cell_bits; w != 0; w &= w - 1) /* Bound: CELLS */
       if (!show(&c->cells[bits_lowest(w)], visitor, context)) return false;
   return true;
 }
@@ -188,6 +189,6 @@ void index_end(heap_t *lane) {
   if (atomic_ptr_load_relaxed(c->spare) == NULL) index_give_back(c->spare);
   for (; c != NULL; c = next) { /* Bound: the lane's chunks */
     next = c->next;
-    leave(c, LANE_BIT);
+    leave(c, lane_bit);
   }
 }

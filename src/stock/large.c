@@ -6,7 +6,7 @@
 #include "stock.h"
 
 enum {
-  NEW_PAGES_LEAST = 128 << 10,   /* bytes; less is written, which is as fast as to ask */
+  NEW_PAGES_LEAST = 128 << 10,   /* bytes; less is cleared by writing, which is as fast */
   MAPPED_BEHIND_MOST = 64 << 20, /* bytes; a block that grows beyond is moved sooner */
 };
 

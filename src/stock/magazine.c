@@ -158,8 +158,10 @@ static bool make_room(heap_t *h, size_t n) {
 void magazine_put_run(heap_t *h, slab_t *s, size_t n, size_t used, size_t touched) {
   size_t singles = min_size(earned_slices(h), magazine_singles_most());
   if (!(n == 1 ? h->singles < singles : make_room(h, n))) return release_run(s, n);
-  if (unlikely(used < n)) /* the last one may have been touched less: `touched` is for a choice */
-    memset(arena_touched_last((void *)slab_base(s), used), touched = TOUCHED_ALL, n - used);
+  if (unlikely(used < n)) { /* the last one may have been touched less: `touched` is for a choice */
+    touched = TOUCHED_ALL;
+    memset(arena_touched_last((void *)slab_base(s), used), TOUCHED_ALL, n - used);
+  }
   put_run(h, s, n, touched);
 }
 
@@ -211,7 +213,8 @@ bool magazine_is_valid(const heap_t *h) {
     for (slab_t *s = slab_numbered(h->magazine[n - 1]); s != NULL; s = next_in_magazine(s)) {
       HOLDS(L2, slab_kind(slab_word(s)) == SLAB_NONE && are_claimed(s, n));
       HOLDS(L2, are_touched(s, n));
-      *(n == 1 ? &singles : &run_slices) += n;
+      if (n == 1) singles++;
+      else run_slices += n;
       HOLDS(L2, singles <= h->singles && run_slices <= h->run_slices);
     }
   HOLDS(L2, singles == h->singles && run_slices == h->run_slices);

@@ -47,7 +47,7 @@ static void begin_chain(heap_t *h, batch_t *b, slab_t *s, uintptr_t block) {
   block_link(block, 0);
   h->put_off++;
   h->aside->slots |= (uint64_t)1 << (b - h->aside->batch);
-  atomic64_store_relaxed(&b->word, chain + (uint16_t)block + BATCH_ONE);
+  atomic64_store_relaxed(&b->word, chain + (uint16_t)block + batch_one);
   signal_fence();
   b->slab = s;
 }

@@ -11,10 +11,10 @@
 #include "heap.h"
 
 enum {
-  BATCH_BLOCKS = 32,   /* a chain of so many blocks is published */
-  BATCH_BYTES = 16384, /* a chain of blocks with so many bytes is published */
-  PUT_OFF_LEAST = 4,   /* more chains are all published: the thread may call no more */
-  PUT_OFF_MORE = 60,   /* so many more may wait where that happens often */
+  BATCH_BLOCKS = RUSH_BLOCKS, /* a chain of so many blocks is published */
+  BATCH_BYTES = 16384,        /* a chain of blocks with so many bytes is published */
+  PUT_OFF_LEAST = 4,          /* more chains are all published: the thread may call no more */
+  PUT_OFF_MORE = 60,          /* so many more may wait where that happens often */
 };
 
 /* Puts a block of `s` back there, at once or with others if the heap does not own the slab. */
@@ -31,7 +31,7 @@ static always_inline bool outbox_add(batch_t *b, uintptr_t block) {
   uint64_t chain = batch_word(b), first = (uint16_t)chain;
   block_link(block, block - (uint16_t)block + first);
   signal_fence();
-  atomic64_store_relaxed(&b->word, chain - first + (uint16_t)block + BATCH_ONE);
+  atomic64_store_relaxed(&b->word, chain - first + (uint16_t)block + batch_one);
   return batch_is_due(b);
 }
 /* Publishes the chain of the block's slab, if it is due. */

@@ -145,7 +145,10 @@ heap_t *pool_claim_resting(void) {
       uint32_t number = (uint32_t)(i * 64 + bits_lowest(w));
       if (!places_claim_at(&heaps, number)) continue;
       heap_t *h = at_place(number);
-      if (wake(h)) return users_begin(number), h; /* so that it is not lost halfway */
+      if (wake(h)) {
+        users_begin(number); /* so that it is not lost halfway */
+        return h;
+      }
       places_release(&heaps, number); /* others had it meanwhile: its chunk may be discarded */
     }
   return NULL;

@@ -76,8 +76,8 @@ static void end_shortness(heap_t *h, unsigned c) {
 /* No block is kept while the heap owns few slabs of the class: to adopt others is better then. */
 static void renew_allowance(heap_t *h, unsigned c) {
   ASSERT(h->aside->returned[c] == 0);
-  bool are_few = h->own->slab_count[c] > 0 && h->own->slab_count[c] < OWNED_MANY;
-  if (are_few || users_are_many()) {
+  bool owns_few = h->own->slab_count[c] > 0 && h->own->slab_count[c] < OWNED_MANY;
+  if (owns_few || users_are_many()) {
     set_allowance(h, c, 0);
     return;
   }

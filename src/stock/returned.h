@@ -13,8 +13,6 @@ enum {
   RETURN_BYTES = 131072,      /* bytes in a list of a medium class that has not grown, at most */
   RETURN_PART = 96,           /* this part of what a heap has on average, if that is less */
   SIFT_BLOCKS = 512,          /* of a class, from one sifting of its list to the next */
-  SIFT_CLASS = 8,             /* 128 bytes: of smaller ones a list has many */
-  SIFT_SMALL_BLOCKS = 2048,   /* of these classes, likewise */
   DOUBLED_MOST = 7,           /* times that a medium class's list may double: to 128-fold */
 };
 

@@ -36,7 +36,7 @@ extern hidden atomic32_t sample_started;
 static inline bool sample_is_profiling(void) {
   return atomic64_load_relaxed(&sample_interval) != 0;
 }
-/* Were any ever? */
+/* Was profiling ever begun? Then stacks may have been kept. */
 static inline bool sample_has_stacks(void) { return callstack_is_started(); }
 static inline bool sample_was_started(void) {
   return atomic32_load_acquire(&sample_started) != 0; /* S-stack: the table is there */

@@ -165,7 +165,8 @@ void heap_give_up_all(heap_t *h) {
   h->trims_due = 0;
 }
 
-/* What a thread held back that died: secure grade. Not the caller has freed these blocks. */
+/* Empties the quarantine of a thread that has died (secure grade). It was that thread, not the
+ * caller, that freed these blocks. */
 static void end_quarantine(heap_t *h) {
   size_t slot = 0;
   for (void *p; (p = quarantine_take(heap_quarantine(h), &slot)) != NULL;) { /* Bound: its slots */

@@ -5,10 +5,11 @@
  * tail. Tails may be a part of what large blocks use. Beyond that a block gives its tail back when
  * it is allocated or resized, the sooner the longer the tail is beside the block. A page has 4 KiB
  * here. */
+#include "tails.h"
+
 #include "../arena/budget.h"
 #include "../os/os.h"
 #include "pool.h"
-#include "tails.h"
 
 enum {
   TAILS_PART = 16,        /* tails may be this part of what large blocks use */

@@ -11,8 +11,7 @@
 enum { PLACES = PLACES_CHUNKS * PLACES_IN_CHUNK };
 enum { PARENTS_LOOKS = 64 }; /* places that one search looks at */
 
-/* Above the thread a word has how often it was written, so
- * that none comes back before 2^19 changes. */
+/* Above the thread a word counts how often it was written: none comes back before 2^19 changes. */
 typedef struct {
   atomic32_t count; /* words with a thread; a hint: it changes after its word */
   atomic32_t stage; /* users_stage_t */

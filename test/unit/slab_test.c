@@ -264,7 +264,7 @@ static slab_outcome_t push_chain(slab_t *s, unsigned from, unsigned count, void 
 
 TEST(slab, many_blocks_that_come_back_together_make_a_full_slab_worth_having_before_the_threshold,
      "I1 I3") {
-  enum { SMALLEST = 1, RUSH = 32 };
+  enum { SMALLEST = 1, RUSH = RUSH_BLOCKS };
   slab_t *s = full_slab(SMALLEST);
   CHECK_GT(worth_having(SMALLEST), 4u * RUSH);
   CHECK(!slab_is_worth(s, RUSH - 1) && slab_is_worth(s, RUSH));
