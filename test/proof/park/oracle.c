@@ -148,6 +148,13 @@ void oracle_check_own_heap(void) {
     park_fail("the thread's heap %u is nobody's", heap_number(h));
 }
 
+/* The only thread in a child of fork whose heap has no note is the one that forked. */
+void oracle_note_own_heap(void) {
+  void (*begin)(size_t number);
+  *(void **)&begin = library_hidden("users_begin");
+  if (own_heap() != NULL) begin(heap_number(own_heap()));
+}
+
 void oracle_let_nobody_rest(void) {
   atomic32_store_relaxed((atomic32_t *)library_hidden("resting_pages"), RESTING_PAGES);
 }

@@ -271,6 +271,7 @@ bool oracle_magazine_is_empty(void); /* the caller's */
 bool oracle_heap_is_marked(void);    /* the caller's, by a fast operation */
 bool oracle_heap_is_busy(void);      /* the caller's, by any other */
 void oracle_check_own_heap(void);    /* the calling thread has it alone */
+void oracle_note_own_heap(void);     /* as if it had begun in this process */
 size_t oracle_traced(void);          /* bytes of the chunk to which the caller's trace goes */
 /* heaps of threads that end let go of everything */
 void oracle_let_nobody_rest(void);

@@ -103,6 +103,7 @@ void in_thread(void (*body)(void)) {
 /* ---- in the copy ----------------------------------------------------------------------------- */
 
 static int live_again(void *body) {
+  if (library_is_freehold()) oracle_note_own_heap();
   ((void (*)(void))body)();
   park_fail("the helper came to an end");
 }
