@@ -147,7 +147,8 @@ FH_API size_t fh_malloc_batch(size_t size, size_t count, void **blocks);
 
 /* fh_free of each of `count` pointers, in their order; any may be NULL, and the blocks may be of
  * any size and origin. The array is not changed. What is no live block is reported when its turn
- * comes. Keeps errno. Ours. */
+ * comes. A handler that jumps out of it leaves the program those whose turn had not come. Keeps
+ * errno. Ours. */
 FH_API void fh_free_batch(void *const *blocks, size_t count);
 
 /* Resizes block `p` to `size` bytes where it lies, or does nothing: true if at least `size` bytes

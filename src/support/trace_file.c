@@ -167,7 +167,7 @@ static stage_t make_trace(trace_file_t *s, const char *pattern, bool is_first, m
                         .ring = trace_ring_size(),
                         .late = atomic32_load_relaxed(&is_late)};
   put_trace_name(s, pattern, is_first);
-  if (os_process() != about.process) return STAGE_NONE;
+  if (stage_of(atomic64_load_relaxed(&s->stage)) != STAGE_BEGINS) return STAGE_NONE;
   int file = os_create_shared(s->name);
   if (file < 0 && !os_is_special(s->name)) { /* perhaps another process is writing to it */
     put_trace_name(s, pattern, false);

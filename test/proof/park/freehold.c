@@ -1464,17 +1464,19 @@ static void bin_of_few(void) {
 /* Borrowed ones, and those of a slab that is the caller's own, which all of them leave empty. */
 static void batch_to_free(void) {
   own(900, 80);
+  blocks_in_hand = count; /* the program's until their turn comes */
   let_go(0, count, 1);
 }
 /* Of slabs that nobody owns: some are kept for the next bin. */
 static void medium_batch_to_free(void) {
   own(2000, 12);
   put(get(2000));
+  blocks_in_hand = count;
   let_go(0, count, 1);
 }
 static void two_of_other(void) {
   other_allocates();
-  count = 2;
+  blocks_in_hand = count = 2;
 }
 static void free_batch(void) { api.free_batch(block, count); }
 static void aligned_to_delete(void) {

@@ -270,6 +270,7 @@ bool oracle_is_chained(const void *p);
 bool oracle_magazine_is_empty(void); /* the caller's */
 bool oracle_heap_is_marked(void);    /* the caller's, by a fast operation */
 bool oracle_heap_is_busy(void);      /* the caller's, by any other */
+extern size_t blocks_in_hand;        /* that are to be freed: of a batch more than one */
 void oracle_check_own_heap(void);    /* the calling thread has it alone */
 void oracle_note_own_heap(void);     /* as if it had begun in this process */
 size_t oracle_traced(void);          /* bytes of the chunk to which the caller's trace goes */
