@@ -63,9 +63,8 @@ fh_heap_t *firstclass_new_with(const char *name, size_t quota) {
   heap_on_lane_emptied(collect_slab);
   atomic_ptr_store_relaxed(&heap->lanes, NULL);
   atomic64_store_relaxed(&heap->quota, quota);
-  if (name == NULL) name = "";
-  size_t length = min_size(strlen(name), sizeof heap->name - 1);
-  memcpy(heap->name, name, length);
+  size_t length = min_size(name != NULL ? strlen(name) : 0, sizeof heap->name - 1);
+  memcpy(heap->name, name != NULL ? name : "", length);
   heap->name[length] = '\0';
   return heap;
 }
