@@ -43,13 +43,25 @@ static void look_at_large(slab_t *s, uint32_t word, void *base) {
     checked_refuse("overflow behind", base, f.usable - TRAILER_SIZE, "exit");
 }
 
+/* `bytes`: the block's, as they were after it was `seen`. */
+static bool is_wrong(const checked_t *f, uintptr_t bytes, uint8_t seen, uint32_t word) {
+  uint8_t what = seen & STATE_IS;
+  bool is_bad = what == STATE_LIVE ? !checked_has_trailer(f, bytes, f->usable)
+                                   : what == STATE_RESTED && !is_as_freed(f, bytes);
+  return is_bad && was_at_rest(f, seen, word);
+}
+
+/* A thread that was away for long may find a later life of the same number. So what is wrong is
+ * looked at once more. */
 static void look_at_small(const checked_t *f, uint8_t seen, uint32_t word) {
   uintptr_t bytes = (uintptr_t)&copy.bytes[f->block % SLICE_SIZE];
-  uint8_t what = seen & STATE_IS;
-  if (what == STATE_LIVE && !checked_has_trailer(f, bytes, f->usable) && was_at_rest(f, seen, word))
-    checked_refuse("overflow behind", (void *)f->block, f->usable - TRAILER_SIZE, "exit");
-  if (what == STATE_RESTED && !is_as_freed(f, bytes) && was_at_rest(f, seen, word))
-    checked_refuse("write after free to", (void *)f->block, f->usable, "exit");
+  if (!is_wrong(f, bytes, seen, word)) return;
+  uint8_t again = checked_state(f);
+  if (!os_copy((void *)bytes, (void *)f->block, f->usable) || !is_wrong(f, bytes, again, word))
+    return;
+  bool is_live = (again & STATE_IS) == STATE_LIVE;
+  checked_refuse(is_live ? "overflow behind" : "write after free to", (void *)f->block,
+                 f->usable - (is_live ? TRAILER_SIZE : 0), "exit");
 }
 
 static checked_t block_of(slab_t *s, uint32_t word, void *base, size_t number) {
