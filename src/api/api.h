@@ -36,7 +36,7 @@ FIRST_NAME(posix_memalign);
  * first, by use or constructor, may happen in two threads and a signal handler at once. */
 hidden void api_start_now(void);
 hidden void api_close(void);
-/* The opposite, if no option wants to see every call. Not while another thread closes. */
+/* The opposite, if no option wants to see every call. */
 hidden void api_open(void);
 /* Closed: an option wants to see every call, so each goes through closed.c. */
 typedef enum { API_UNKNOWN, API_OPEN, API_CLOSED } api_state_t;

@@ -4,7 +4,8 @@
  * Threads: any. Starting is idempotent, not exclusive: two threads that start at once write the
  *          same things, and neither waits.
  * Sync:    S-options  api_start_now, api_close, api_open (release) -> api_start, which finds it
- *          done (acquire): the options, and the trace. */
+ *          done (acquire): the options, and the trace. api_close and api_open (acq_rel): whoever
+ *          comes last knows if there is a trace. */
 #include "api.h"
 
 #include "../support/trace.h"

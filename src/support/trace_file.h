@@ -3,8 +3,9 @@
  * Threads: any, also in signal handlers and before main. No lock, no wait, no allocation.
  * Sync:    S-trace  begin_trace, trace_start, trace_start_late (release) -> trace_file_is_begun,
  *                   trace_is_on (acquire): the file. trace_stopped (release) -> trace_start_late,
- *                   begin_trace (acquire): that the last one is closed. release_file, trace_stop
- *                   and close_trace (release) -> hold_file, release_file (acquire): who holds it.
+ *                   begin_trace (acquire): that the last one is closed. release_file, trace_stop,
+ *                   close_trace, make_trace (release) -> hold_file, release_file (acquire): who
+ *                   holds it, and that it is there.
  *                   trace_hand_on (release) -> take_handed (acquire): a chunk that a thread has
  *                   left.
  *
