@@ -82,6 +82,7 @@
 #include "heap/enter.c"
 #include "heap/free.c"
 #include "heap/refill.c"
+#include "heap/sleepers.c"
 #include "heap/slow.c"
 #include "heap/many.c"
 #include "heap/resize.c"

@@ -42,11 +42,15 @@
 #define HAS_X86_ASSEMBLY 0
 #endif
 
-/* What races knowingly: "Two races are left" in docs/concurrency.md. */
+/* What races knowingly: "Two races are left" in docs/concurrency.md. The sanitizer does not see bare
+ * system calls: it has to be told of pages that are new. */
 #if defined(__SANITIZE_THREAD__) || HAS_FEATURE(thread_sanitizer)
 #define races_knowingly __attribute__((noinline, no_sanitize("thread")))
+void AnnotateNewMemory(const char *file, int line, const volatile void *at, size_t size);
+#define note_new_pages(at, size) AnnotateNewMemory(__FILE__, __LINE__, at, size)
 #else
 #define races_knowingly inline
+#define note_new_pages(at, size) ((void)0)
 #endif
 
 /* The grade of the library: constants in the code. */

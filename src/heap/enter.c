@@ -83,6 +83,11 @@ static void thread_leaves(void *heap) {
     }
     h->busy = 1;
     signal_fence();
+    if (unlikely(heap_is_taken(h))) { /* it is found by its word, with those of its handlers */
+      h->busy = 0;
+      users_keep(heap_number(h));
+      return;
+    }
     if (was_fast && h == heap) owned_recount(h);
     if (h == heap) {
       uint32_t pages = heap_prepare_rest(h);
@@ -100,6 +105,7 @@ static cold heap_t *attach(void) {
   if (h == NULL) return NULL;
   void *none = NULL;
   users_begin(heap_number(h));
+  users_note_marks(heap_number(h), &heap_here);
   signal_fence(); /* should a handler jump away from here, others find the heap */
   if (!atomic_ptr_cas_relaxed(&heap_here.heap, &none, h)) { /* a signal handler was here first */
     pool_return_unused(h);
@@ -113,10 +119,17 @@ static cold heap_t *attach(void) {
   return h;
 }
 
+/* The thread's own, which has no word yet. */
+static void settle_own(const heap_t *h) {
+  users_settle(heap_number(h));
+  users_note_marks(heap_number(h), &heap_here);
+}
+
 /* In a child of fork, while the thread that forked is the only one. */
 static void settle_in_child(void) {
-  heap_t *h = heap_of_thread();
-  users_settle(h != NULL ? heap_number(h) : USERS_NO_HEAP);
+  const heap_t *h = heap_of_thread();
+  if (h != NULL) settle_own(h);
+  else users_settle(USERS_NO_HEAP);
 }
 
 void heap_watch_threads(void) {
@@ -141,21 +154,33 @@ static heap_t *nested_of(heap_t *h) {
   return none;
 }
 
+/* Marks the heap, which is not marked; false if another thread is taking what it keeps. Whoever
+ * does looks for the mark after a fence for all threads (sleepers.c), so one of the two sees the
+ * other. */
+static always_inline bool mark_unless_taken(heap_t *h, bool has_fast) {
+  mark(h, has_fast);
+  signal_fence();
+  if (likely(!heap_is_taken(h))) return true;
+  if (has_fast) here_open(atomic64_load_relaxed(&h->home));
+  signal_fence();
+  h->busy = 0;
+  return false;
+}
+
 /* The heap, or the one that stands in for it. */
 static cold heap_t *enter_any(heap_t *h) {
-  while (h != NULL && is_any_marked(h)) { /* Bound: handlers that interrupt each other */
+  for (; h != NULL; h = nested_of(h)) { /* Bound: handlers that interrupt each other, and a taker */
+    if (!is_any_marked(h) && mark_unless_taken(h, has_fast_paths(h))) return h;
     if (COUNTED) atomic64_add_relaxed(&heap_counts.nested, 1);
-    h = nested_of(h);
   }
-  if (h != NULL) mark(h, has_fast_paths(h));
-  return h;
+  return NULL;
 }
 
 /* `h` is the thread's own. */
 static always_inline heap_t *enter(heap_t *h) {
   bool has_fast = likely(!heap_here.is_closed);
-  if (unlikely(is_marked(h, has_fast))) return enter_any(h);
-  mark(h, has_fast);
+  if (unlikely(is_marked(h, has_fast)) || unlikely(!mark_unless_taken(h, has_fast)))
+    return enter_any(h);
   return h;
 }
 
@@ -201,7 +226,7 @@ void heap_do_due(heap_t *h) {
   h->calls = h->wait - 1;
   trace_drop_stale();
   heap_t *own = heap_of_thread();
-  if (own != NULL && unlikely(!users_are_settled(heap_number(own)))) users_settle(heap_number(own));
+  if (own != NULL && unlikely(!users_are_settled(heap_number(own)))) settle_own(own);
   if (unlikely(h->trims_seen != (uint16_t)atomic32_load_relaxed(&heap_trims))) heap_answer_trim(h);
   if (unlikely(h->reserve != RESERVE_DENIED) && !budget_is_spent(2 * SLICE_SIZE))
     h->reserve = RESERVE_DENIED;

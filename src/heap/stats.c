@@ -202,14 +202,14 @@ static held_t held_marked(heap_t *h) {
   h->busy = 1;
   if (is_own) here_mark();
   signal_fence();
-  held_t held = heap_held(h);
+  held_t moved = held_moved(h), held = heap_is_taken(h) ? (held_t){0, 0} : heap_held(h);
   signal_fence();
   if (is_own) {
     heap_here.window = window;
     heap_here.limit = limit;
   }
   h->busy = busy;
-  return held;
+  return (held_t){held.ready + moved.ready, held.freed + moved.freed};
 }
 
 /* What the thread's heaps hold was taken, and is not the program's. */

@@ -9,11 +9,13 @@
 #include "../support/pace.h"
 #include "enter.h"
 #include "firstclass.h"
+#include "sleepers.h"
 
 void heap_collect(bool force) {
   if (force) atomic32_add_relaxed(&heap_trims, 1); /* others answer with their next slow calls */
   heap_give_up_own();
   if (force) heap_end_dead();
+  if (force) sleepers_take_all();
   /* Bound: those that rest now; threads may go on ending */
   for (uint32_t n = pool_resting_pages(); n > 0 && heap_end_rest(); n--) continue;
   purge_tick();
@@ -63,6 +65,7 @@ static void background(void) {
     if (budget_tick(purge_tick()) && may_purge) collect_now_and_then();
     frames_tick();
     sparse_tick();
+    if (may_purge) sleepers_look();
     if (count_changes() != seen) {
       since = os_now_ms();
       is_collected = false;

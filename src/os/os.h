@@ -179,6 +179,11 @@ static inline uint32_t os_thread_half(uint64_t thread) {
   return (uint32_t)(thread & (((uint64_t)1 << OS_THREAD_BITS / 2) - 1));
 }
 static inline uint32_t os_thread_number(void) { return os_thread_half(os_thread()); }
+/* Each thread of the process has passed a fence of both kinds, as seq_cst has it, since the call
+ * began. False: the system makes none. The first call may wait for the system, for milliseconds. */
+hidden bool os_fence_threads(void);
+/* Processor time of the thread of that number, of this process, ns. 0: not known. */
+hidden uint64_t os_thread_spent_ns(uint32_t number);
 /* The thread is one of `caller`'s process, and has ended: what it wrote is seen. False in doubt. */
 hidden bool os_thread_has_ended(uint64_t thread, uint64_t caller);
 

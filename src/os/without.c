@@ -38,6 +38,10 @@ int os_open_shared(const char *path) { return -1; }
 void *os_map_file(int file, uint64_t offset, size_t size) { return NULL; }
 void os_unmap_file(void *at, size_t size) {}
 
+/* No fence for all threads. */
+bool os_fence_threads(void) { return false; }
+uint64_t os_thread_spent_ns(uint32_t number) { return 0; }
+
 /* No container: percentages are of the machine's memory, and cost no system call each. */
 container_t container;
 LAYOUT_VARIABLE(container);

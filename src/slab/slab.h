@@ -33,7 +33,7 @@ struct slab {
   /* ---- the owner's line: a free by the owner touches nothing else. Any other free that is put off
    * reads nothing else, except the anchor as a chain begins (outbox.c) */
 
-  /* the heap that owns the slab; NULL, or if it has holes SLAB_HOLED: nobody. relaxed: it equals a
+  /* the heap that owns the slab; NULL, SLAB_HOLED or SLAB_CLOSED: nobody. relaxed: it equals a
    * heap's own address only if that heap wrote it */
   atomic_ptr_t owner;
   union {
@@ -73,7 +73,10 @@ struct slab {
 };
 _Static_assert(sizeof(slab_t) == DESCRIPTOR_SIZE, "a slab's descriptor");
 
-#define SLAB_HOLED ((void *)1) /* no heap's address: each free of its blocks looks for holes */
+/* No heap's addresses. Each free of its blocks looks for holes; or what its heap keeps is being
+ * taken from a sleeping thread, which may still believe that it owns the slab. */
+#define SLAB_HOLED ((void *)1)
+#define SLAB_CLOSED ((void *)2)
 
 enum {
   SLAB_IDLE = 1,   /* empty, and kept by its heap anyway */
@@ -89,7 +92,7 @@ static inline slab_t *slab_of(const void *p) { return arena_descriptor(p); }
 /* The heap that owns it, or NULL. relaxed: see `owner` */
 static inline void *slab_owner(const slab_t *s) {
   void *owner = atomic_ptr_load_relaxed(&s->owner);
-  return owner != SLAB_HOLED ? owner : NULL;
+  return (uintptr_t)owner > (uintptr_t)SLAB_CLOSED ? owner : NULL;
 }
 static inline uintptr_t slab_base(const slab_t *s) { return (uintptr_t)arena_described(s); }
 /* relaxed: a block that is freed came from the thread that allocated it, which orders them */

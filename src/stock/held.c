@@ -41,7 +41,20 @@ held_t heap_held(const heap_t *h) {
   return held;
 }
 
+static void set_moved(heap_t *h, held_t held) {
+  held_t moved = held_moved(h);
+  if (moved.ready == held.ready && moved.freed == held.freed) return; /* its page may be untouched */
+  atomic64_store_relaxed(&h->own->moved_ready, held.ready);
+  atomic64_store_relaxed(&h->own->moved_freed, held.freed);
+}
+
+void held_move(heap_t *from, const heap_t *to) {
+  held_t held = heap_held(to), moved = held_moved(from);
+  set_moved(from, (held_t){moved.ready + held.ready, moved.freed + held.freed});
+}
+
 out_of_line void held_add(heap_t *h) {
+  set_moved(h, (held_t){0, 0});
   if (likely(!slab_thread.is_asked)) return;
   held_t held = heap_held(h);
   slab_thread_count(held.ready + held.freed, held.ready);

@@ -193,6 +193,19 @@ void magazine_forget(heap_t *h) {
   set_run_most(h, 0);
 }
 
+void magazine_move(heap_t *to, heap_t *from) {
+  ASSERT(to->singles + to->run_slices + to->run_most + to->own->more_singles == 0);
+  memcpy(to->magazine, from->magazine, sizeof to->magazine);
+  memset(from->magazine, 0, sizeof from->magazine);
+  to->singles = from->singles;
+  to->run_slices = from->run_slices;
+  to->run_most = from->run_most;
+  from->singles = from->run_slices = from->run_most = 0;
+  if (from->own->more_singles == 0) return; /* its page may be untouched */
+  to->own->more_singles = from->own->more_singles;
+  from->own->more_singles = 0;
+}
+
 static bool are_touched(const slab_t *s, size_t n) {
   size_t touched = 0;
   for (size_t i = 1; i < n; i++) touched += *arena_touched_last((void *)slab_base(s), i);

@@ -74,6 +74,13 @@ bool sample_is_cut(const heap_t *h, unsigned c) {
   return unlikely(sample_was_started()) && pool_sampled(h)->behind[c] != 0;
 }
 
+void sample_move_bin(heap_t *to, heap_t *from, unsigned c) {
+  heap_sampled_t *d = pool_sampled(from), *there = pool_sampled(to);
+  there->behind[c] = d->behind[c];
+  there->count[c] = d->count[c];
+  d->behind[c] = 0;
+}
+
 uintptr_t *sample_return_bin(heap_t *h, unsigned c) {
   pool_sampled(h)->until[c] = 0;
   return &pool_sampled(h)->behind[c];

@@ -67,6 +67,8 @@ hidden void sample_note_large(heap_t *h, void *p);
 hidden void sample_note_resized(heap_t *h, void *p);
 /* The bin of the class goes back: so must this list, cut off it. The points are drawn anew. */
 hidden uintptr_t *sample_return_bin(heap_t *h, unsigned c);
+/* What was cut off the bin of the class is that of another heap, which has nothing of it. */
+hidden void sample_move_bin(heap_t *to, heap_t *from, unsigned c);
 /* Was something cut off the bin of the class, which is there still? Also if none was started. */
 hidden bool sample_is_cut(const heap_t *h, unsigned c);
 /* Calls `call` each time that `step` bytes more live than when it was called last. Once, at start.

@@ -17,6 +17,7 @@ typedef struct {
   atomic32_t stage; /* users_stage_t */
   atomic32_t next;  /* the place at which the search for heaps of parents' threads goes on */
   atomic64_t words[PLACES];
+  atomic_ptr_t marks[PLACES]; /* relaxed: a fence for all threads stands between their uses */
 } users_t;
 /* In a child of fork: the thread that forked has not noted its heap; it has; all places were looked
  * at since. */
@@ -44,10 +45,11 @@ void users_make(void) {
   if (!atomic_ptr_cas_release(&users, &none, words)) os_unmap(words, sizeof *words); /* S-users */
 }
 
-uint64_t users_thread(size_t number) {
+uint64_t users_word(size_t number) {
   const users_t *u = find_words();
-  return u == NULL ? 0 : atomic64_load_relaxed(&u->words[number]) & USERS_THREAD;
+  return u == NULL ? 0 : atomic64_load_relaxed(&u->words[number]);
 }
+uint64_t users_thread(size_t number) { return users_word(number) & USERS_THREAD; }
 
 /* If several would change a word that is 0, one does. */
 static bool change(users_t *u, size_t number, uint64_t before, uint64_t thread) {
@@ -73,6 +75,16 @@ void users_note(size_t number, uint64_t thread) {
 void users_begin(size_t number) {
   if (!users_are_known() && number != 0) users_make();
   if (users_are_known()) users_note(number, os_thread());
+}
+
+void users_note_marks(size_t number, const void *marks) {
+  users_t *u = find_words();
+  if (u != NULL) atomic_ptr_store_relaxed(&u->marks[number], (void *)(uintptr_t)marks);
+}
+
+const void *users_marks(size_t number) {
+  users_t *u = find_words();
+  return u == NULL ? NULL : atomic_ptr_load_relaxed(&u->marks[number]);
 }
 
 size_t users_running(void) {

@@ -19,6 +19,10 @@
 hidden void users_make(void);
 /* The calling thread is to use the heap of that number. A process's first one makes no words. */
 hidden void users_begin(size_t number);
+/* Where that thread has its marks, for those who take what sleeping threads keep. NULL: not known;
+ * the last thread's if no other has noted its own since. */
+hidden void users_note_marks(size_t number, const void *marks);
+hidden const void *users_marks(size_t number);
 hidden bool users_are_known(void);
 /* `number`: the heap's; `thread`: os_thread, 0: nobody. */
 hidden void users_note(size_t number, uint64_t thread);
@@ -33,6 +37,8 @@ hidden void users_leave(size_t number);
 hidden void users_settle(size_t number);
 hidden bool users_are_settled(size_t number); /* is there nothing left of that to do? */
 hidden uint64_t users_thread(size_t number);
+/* Its word, which is never again what it was once another thread uses the heap, or none. */
+hidden uint64_t users_word(size_t number);
 /* The thread that used it, if that has ended, or USERS_PARENTS: the calling thread uses it from now
  * on, so that others find the heap if that ends too. Or 0. `caller`: its os_thread. */
 #define USERS_PARENTS UINT64_MAX

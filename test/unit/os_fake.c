@@ -454,6 +454,11 @@ bool os_thread_has_ended(uint64_t thread, uint64_t caller) {
   return thread != 0 && caller != 0 && os_fake.has_ended != NULL && os_fake.has_ended(thread);
 }
 
+bool os_fence_threads(void) { return os_fake.has_fences; }
+uint64_t os_thread_spent_ns(uint32_t number) {
+  return os_fake.spent_ns != NULL ? os_fake.spent_ns(number) : 0;
+}
+
 bool os_thread_start(void (*run)(void)) {
   os_fake.started = run;
   return !os_fake.no_threads;

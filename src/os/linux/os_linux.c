@@ -4,6 +4,7 @@
  * Threads: any; libc is called only where it neither locks nor allocates. */
 #define _GNU_SOURCE
 #include <errno.h>
+#include <linux/membarrier.h>
 #include <signal.h>
 #include <sys/auxv.h>
 #include <sys/mman.h>
@@ -53,7 +54,9 @@ static bool are_pages(const void *at, size_t size) {
 
 void *os_map(size_t size) {
   long at = OS_CALL(mmap, 0, size, READ_WRITE, ANONYMOUS, -1, 0);
-  return call_succeeded(&os_counts.maps, at) ? (void *)at : NULL;
+  if (!call_succeeded(&os_counts.maps, at)) return NULL;
+  note_new_pages((void *)at, size);
+  return (void *)at;
 }
 
 static os_map_result_t map_at(void *at, size_t size, int protection) {
@@ -288,6 +291,21 @@ bool os_thread_has_ended(uint64_t thread, uint64_t caller) {
   if (thread == 0 || process != caller >> OS_THREAD_BITS / 2) return false;
   thread ^= process << OS_THREAD_BITS / 2;
   return OS_CALL(tgkill, process, thread, 0, 0, 0, 0) == -ESRCH;
+}
+
+bool os_fence_threads(void) {
+  enum { FENCE = MEMBARRIER_CMD_PRIVATE_EXPEDITED };
+  if (OS_CALL(membarrier, FENCE, 0, 0, 0, 0, 0) == 0) return true;
+  OS_CALL(membarrier, MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED, 0, 0, 0, 0, 0);
+  return OS_CALL(membarrier, FENCE, 0, 0, 0, 0, 0) == 0;
+}
+
+/* The number of its clock, as the kernel has it. */
+uint64_t os_thread_spent_ns(uint32_t number) {
+  enum { OF_THREAD = 4, AS_SCHEDULED = 2 };
+  long time[2] = {0, 0}, clock = (long)~(uint64_t)number * 8 | OF_THREAD | AS_SCHEDULED;
+  if (OS_CALL(clock_gettime, clock, time, 0, 0, 0, 0) != 0) return 0;
+  return (uint64_t)time[0] * 1000000000 + (uint64_t)time[1];
 }
 
 void os_sleep_ms(uint32_t ms) {
