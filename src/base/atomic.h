@@ -163,8 +163,8 @@ static always_inline bool atomic_ptr_is_relaxed(const atomic_ptr_t *a, const voi
 #endif
 }
 
-/* For words that their owner changes by plain loads and stores, and another thread while it has shown
- * that the owner does not (sleepers.c). */
+/* For words that their owner reads and writes plainly, and another thread once it has found out that
+ * the owner does not (sleepers.c). */
 static inline uintptr_t plain_load_relaxed(const uintptr_t *word) {
   return __atomic_load_n(word, __ATOMIC_RELAXED);
 }

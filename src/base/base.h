@@ -42,8 +42,16 @@
 #define HAS_X86_ASSEMBLY 0
 #endif
 
-/* What races knowingly: "Two races are left" in docs/concurrency.md. The sanitizer does not see bare
- * system calls: it has to be told of pages that are new. */
+/* Do others see stores in the order in which they are made, and are loads made in theirs? Not by the
+ * rules of ThreadSanitizer. */
+#if defined(__x86_64__) && !defined(__SANITIZE_THREAD__) && !HAS_FEATURE(thread_sanitizer)
+enum { HAS_STRONG_ORDER = true };
+#else
+enum { HAS_STRONG_ORDER = false };
+#endif
+
+/* What races knowingly: "Two races are left" in docs/concurrency.md. The sanitizer sees no bare
+ * system call: it has to be told of pages that are new. */
 #if defined(__SANITIZE_THREAD__) || HAS_FEATURE(thread_sanitizer)
 #define races_knowingly __attribute__((noinline, no_sanitize("thread")))
 void AnnotateNewMemory(const char *file, int line, const volatile void *at, size_t size);

@@ -160,7 +160,9 @@ static heap_t *nested_of(heap_t *h) {
 static always_inline bool mark_unless_taken(heap_t *h, bool has_fast) {
   mark(h, has_fast);
   signal_fence();
-  if (likely(!heap_is_taken(h))) return true;
+  bool is_taken = heap_is_taken(h);
+  signal_fence();
+  if (likely(!is_taken)) return true;
   if (has_fast) here_open(atomic64_load_relaxed(&h->home));
   signal_fence();
   h->busy = 0;

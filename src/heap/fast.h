@@ -23,7 +23,7 @@ static always_inline void *fast_pop(size_t c) {
   here_mark_malloc();
   heap_t *h = heap_of_thread();
   uintptr_t block = h->bin[c];
-  if (unlikely(!bin_has_block(block))) {
+  if (unlikely(!heap_bin_has_block(block))) {
     here_unmark_malloc();
     return NULL;
   }

@@ -14,7 +14,9 @@
  *   3. After a fence what that one wrote is seen. A bin or a list that is open has been used
  *      meanwhile: the thread runs. Else all that the heap keeps is the taker's, who moves it to a
  *      heap of its own and ends that, like a dead thread's.
- * A heap that is in use is opened again; what its thread has changed meanwhile stays as it is. */
+ * A heap that is in use is opened again; what its thread has changed meanwhile stays as it is.
+ * All of it is relaxed. The fences order what is read of other threads, and the processor keeps the
+ * order of stores and of loads: there is one kind for which heaps can be taken. */
 #include "sleepers.h"
 
 #include "../arena/places.h"
@@ -22,16 +24,16 @@
 #include "here.h"
 
 enum {
-  TOGETHER = 16,    /* heaps that share their fences */
-  SLEEPER_LOOKS = 1024,     /* places that one look goes through */
-  SLEEP_MS = 10000, /* from one look at a heap to the next */
+  TOGETHER = 16,        /* heaps that share their fences */
+  SLEEPER_LOOKS = 1024, /* places that one look goes through */
+  SLEEP_MS = 10000,     /* from one look at a heap to the next */
 };
 
 typedef struct {
-  heap_t *heap;                  /* NULL: given up */
-  uint64_t word;                 /* users_word of its place, as it was chosen */
-  uint16_t room[CLASS_COUNT];    /* of its returned lists */
-  slab_t *chained[BATCH_SLOTS];  /* of its batches */
+  heap_t *heap;                 /* NULL: given up */
+  uint64_t word;                /* users_word of its place, as it was chosen */
+  uint16_t room[CLASS_COUNT];   /* of its returned lists */
+  slab_t *chained[BATCH_SLOTS]; /* of its batches */
 } sleeper_t;
 
 static atomic64_t taker; /* os_thread, 0: nobody */
@@ -44,16 +46,19 @@ static bool begin_taking(uint64_t me) {
   uint64_t who = atomic64_load_relaxed(&taker);
   bool is_here = who >> OS_THREAD_BITS / 2 == me >> OS_THREAD_BITS / 2;
   if (me == 0 || (who != 0 && is_here && !os_thread_has_ended(who, me))) return false;
-  return atomic64_cas_acquire(&taker, &who, me); /* S-taker */
+  return atomic64_cas_relaxed(&taker, &who, me);
 }
 
-static void end_taking(void) { atomic64_store_release(&taker, 0); } /* S-taker */
+static void end_taking(void) {
+  signal_fence();
+  atomic64_store_relaxed(&taker, 0);
+}
 
 /* ---- one heap -------------------------------------------------------------------------------- */
 
 static bool keeps_anything(const heap_t *h) {
   if (h->put_off != 0 || h->singles + h->run_slices != 0) return true;
-  for (unsigned c = 0; (c = heap_next_class(h, c)) != 0;) {
+  for (unsigned c = 0; (c = heap_next_class(h, c)) != 0;) { /* Bound: the classes */
     if (h->bin[c] != 0 || h->own->slabs[c] != 0 || h->aside->returned[c] != 0) return true;
     if (heap_fresh(h, c).count != 0 || sample_is_cut(h, c)) return true;
   }
@@ -72,7 +77,8 @@ static bool choose_sleeper(sleeper_t *s, size_t number, uint64_t me) {
 }
 
 static void open_heap(sleeper_t *s) {
-  atomic8_store_release(&s->heap->is_taken, 0); /* S-taken */
+  signal_fence();
+  atomic8_store_relaxed(&s->heap->is_taken, 0);
   s->heap = NULL;
 }
 
@@ -100,7 +106,7 @@ static void set_owners(const heap_t *h, unsigned c, void *owner) {
 
 static void close_words(sleeper_t *s) {
   heap_t *h = s->heap;
-  for (unsigned c = 0; (c = heap_next_class(h, c)) != 0;) {
+  for (unsigned c = 0; (c = heap_next_class(h, c)) != 0;) { /* Bound: the classes */
     uintptr_t first = plain_load_relaxed(&h->bin[c]);
     if (first != 0) plain_cas_relaxed(&h->bin[c], first, first | BIN_CLOSED);
     s->room[c] = plain16_exchange_relaxed(&h->returned_room[c], 0);
@@ -112,7 +118,7 @@ static void close_words(sleeper_t *s) {
 /* What its thread has changed since stays. */
 static void open_words(const sleeper_t *s) {
   heap_t *h = s->heap;
-  for (unsigned c = 0; (c = heap_next_class(h, c)) != 0;) {
+  for (unsigned c = 0; (c = heap_next_class(h, c)) != 0;) { /* Bound: the classes */
     uintptr_t first = plain_load_relaxed(&h->bin[c]);
     if ((first & BIN_CLOSED) != 0) plain_cas_relaxed(&h->bin[c], first, first & ~BIN_CLOSED);
     plain16_cas_relaxed(&h->returned_room[c], 0, s->room[c]);
@@ -124,9 +130,9 @@ static void open_words(const sleeper_t *s) {
 
 /* Are they as they were closed? */
 static bool are_closed(const heap_t *h) {
-  for (unsigned c = 0; (c = heap_next_class(h, c)) != 0;) {
+  for (unsigned c = 0; (c = heap_next_class(h, c)) != 0;) { /* Bound: the classes */
     uintptr_t first = plain_load_relaxed(&h->bin[c]);
-    if (bin_has_block(first) || plain16_load_relaxed(&h->returned_room[c]) != 0) return false;
+    if (heap_bin_has_block(first) || plain16_load_relaxed(&h->returned_room[c]) != 0) return false;
   }
   return true;
 }
@@ -268,7 +274,7 @@ void sleepers_look(void) {
   if (next == 0 && os_ms_between(began, os_now_ms()) < SLEEP_MS) return;
   if (!HEAPS_CAN_BE_TAKEN || !begin_taking(me)) return;
   if (next == 0) began = os_now_ms();
-  for (size_t looks = 0; looks < SLEEPER_LOOKS && next < pool_size() && n < TOGETHER; looks++, next++)
+  for (size_t i = 0; i < SLEEPER_LOOKS && next < pool_size() && n < TOGETHER; i++, next++)
     if (sleeps(next)) n += choose_sleeper(&sleepers[n], next, me);
   if (next >= pool_size()) next = 0;
   if (n != 0) take_first(n);

@@ -1,10 +1,7 @@
 /* sleepers.h - what the heaps of sleeping threads keep, taken without their help      layer 6: heap
  * Owns:    `is_taken` of a heap.   Called by: upkeep.   Calls: stock, slab, os.
  * Threads: any. One takes at a time; another that comes meanwhile does nothing. The threads whose
- *          heaps these are may wake up at any moment, and wait for nobody.
- * Sync:    S-taken  the taker has moved all it takes, and opens the heap (release) -> the heap's
- *                   thread marks it (acquire): it sees empty lists.
- *          S-taker  one has taken -> the next one does: they share what they note. */
+ *          heaps these are may wake up at any moment, and wait for nobody. */
 #pragma once
 
 #include "../base/base.h"

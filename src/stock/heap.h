@@ -1,5 +1,5 @@
 /* heap.h - what one heap holds                                                       layer 5: stock
- * Owns:    heap_t.   Called by: stock, heap.   Calls: owned.c, returned.c, magazine.c, sample.c,
+ * Owns:    heap_t.   Called by: stock, heap, api.   Calls: owned.c, returned.c, magazine.c, sample.c,
  *          slab, arena.
  * Threads: a heap is used by one thread at a time: by the thread to which it belongs, or by the
  *          one that is in a first-class heap's lane.
@@ -31,9 +31,9 @@ enum { WINDOW_NONE = 1 }; /* no address's window */
 
 /* A bin with this bit is closed: the fast paths take it for an empty one, with no instruction more
  * where one test tells what is not above 0. There a heap can be taken from a sleeping thread. */
-enum { HEAPS_CAN_BE_TAKEN = HAS_X86_ASSEMBLY && ADDRESS_BITS > 32 && !SECURE };
+enum { HEAPS_CAN_BE_TAKEN = HAS_STRONG_ORDER && ADDRESS_BITS > 32 && !SECURE };
 #define BIN_CLOSED ((uintptr_t)1 << (8 * sizeof(uintptr_t) - 1))
-static always_inline bool bin_has_block(uintptr_t bin) {
+static always_inline bool heap_bin_has_block(uintptr_t bin) {
   return HEAPS_CAN_BE_TAKEN ? (intptr_t)bin > 0 : bin != 0;
 }
 enum { CLASS_WORDS = (CLASS_COUNT + 63) / 64 };
@@ -96,8 +96,8 @@ typedef struct {
   uint16_t missed_singles; /* slices that it gave back and the heap has not claimed again */
   /* bytes in blocks that were taken from its sleeping thread: held.h. A taker writes them */
   atomic64_t moved_ready, moved_freed;
-  atomic32_t lane_slabs;   /* of a lane: its slabs; written by its user */
-  atomic64_t lane_bytes;   /* in its large and huge blocks, and a mark: any thread adds (index.c) */
+  atomic32_t lane_slabs; /* of a lane: its slabs; written by its user */
+  atomic64_t lane_bytes; /* in its large and huge blocks, and a mark: any thread adds (index.c) */
 } aligned_to(64) heap_own_t;
 
 struct heap {
@@ -116,15 +116,15 @@ struct heap {
   uint8_t put_off, put_off_more;  /* chains in `aside->batch`; how many more may wait */
   /* slow calls until the next heap_do_due; from look to look; os_now_ms at the last one */
   uint8_t calls, wait, looked_at;
-  atomic8_t is_taken; /* 1: another thread takes what it keeps, its user leaves it alone */
-  uint16_t slabs_made;           /* out of slices; counted up to UINT16_MAX */
-  uint16_t trims_seen;           /* heap_trims when it last answered */
-  uint16_t watched_binned;       /* `binned` of the class that is watched, when that began */
-  atomic64_t home;               /* heap_here.window between calls: where a block was last freed */
-  uint32_t magazine[RUN_MOST];   /* slab_number: runs of 1, 2, ... slices without blocks */
-  uint16_t singles;              /* slices on the first list */
-  uint8_t watched, watched_at;   /* a class, or 0; os_now_ms: heap_watch_class */
-  uint16_t run_slices, run_most; /* slices on all other lists; how many these may be */
+  atomic8_t is_taken;          /* 1: another thread takes what it keeps, its user leaves it alone */
+  uint16_t slabs_made;         /* out of slices; counted up to UINT16_MAX */
+  uint16_t trims_seen;         /* heap_trims when it last answered */
+  uint16_t watched_binned;     /* `binned` of the class that is watched, when that began */
+  atomic64_t home;             /* heap_here.window between calls: where a block was last freed */
+  uint32_t magazine[RUN_MOST]; /* slab_number: runs of 1, 2, ... slices without blocks */
+  uint16_t singles;            /* slices on the first list */
+  uint8_t watched, watched_at; /* a class, or 0; os_now_ms: heap_watch_class */
+  uint16_t run_slices, run_most;          /* slices on all other lists; how many these may be */
   atomic64_t large_live, large_allocated; /* blocks; not yet in heap_counts: pool_settle */
   int32_t tails;                          /* tails and pages, not yet in heap_counts: tails.c */
   atomic32_t resting_pages; /* what it holds at rest in the pool; 0: it does not rest */
@@ -143,9 +143,8 @@ struct heap {
 /* relaxed, as in huge_base: the heap's user wrote it; statistics take what they find. */
 static inline void *heap_tag(const heap_t *h) { return atomic_ptr_load_relaxed(&h->tag); }
 
-/* acquire: S-taken */
 static always_inline bool heap_is_taken(const heap_t *h) {
-  return HEAPS_CAN_BE_TAKEN && atomic8_load_acquire(&h->is_taken) != 0;
+  return HEAPS_CAN_BE_TAKEN && atomic8_load_relaxed(&h->is_taken) != 0;
 }
 
 static inline uint32_t heap_number(const heap_t *h) { return atomic32_load_relaxed(&h->number); }

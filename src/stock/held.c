@@ -43,7 +43,8 @@ held_t heap_held(const heap_t *h) {
 
 static void set_moved(heap_t *h, held_t held) {
   held_t moved = held_moved(h);
-  if (moved.ready == held.ready && moved.freed == held.freed) return; /* its page may be untouched */
+  if (moved.ready == held.ready && moved.freed == held.freed)
+    return; /* perhaps an untouched page */
   atomic64_store_relaxed(&h->own->moved_ready, held.ready);
   atomic64_store_relaxed(&h->own->moved_freed, held.freed);
 }

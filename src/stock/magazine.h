@@ -36,7 +36,7 @@ hidden size_t magazine_singles_most(void);
 hidden size_t magazine_claim_ahead(heap_t *h, char *at, size_t n);
 /* A slice beyond the limit, for the heap's next slab; false: there is no memory. */
 hidden bool magazine_add_reserve(heap_t *h);
-hidden void magazine_empty(heap_t *h);          /* its part of the surplus goes back too */
-hidden void magazine_forget(heap_t *h);         /* that part alone */
+hidden void magazine_empty(heap_t *h);               /* its part of the surplus goes back too */
+hidden void magazine_forget(heap_t *h);              /* that part alone */
 hidden void magazine_move(heap_t *to, heap_t *from); /* all of it; `to` has none */
-hidden bool magazine_is_valid(const heap_t *h); /* its user only */
+hidden bool magazine_is_valid(const heap_t *h);      /* its user only */

@@ -157,8 +157,8 @@ heap_t *pool_claim_resting(void) {
 /* ---- who uses a heap ------------------------------------------------------------------------- */
 
 /* A dead thread's heap, now the caller's. The heap that its handlers used is left behind by itself
- * from now on. False if an operation never ended in the heap, which stays as it is, or if a third
- * thread is taking what it keeps: it is found again once that is over. */
+ * from now on. False if an operation never ended in the heap: it stays as it is. False too if a
+ * third thread is taking what it keeps: it is found again once that is over. */
 static bool repair(heap_t *h, uint64_t thread) {
   if (unlikely(heap_is_taken(h))) {
     if (thread != USERS_PARENTS) users_leave_behind(heap_number(h), thread);

@@ -11,11 +11,13 @@
 #include "os_fake.h"
 
 #include <fcntl.h>
+#include <linux/membarrier.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include "../../src/base/bits.h"
@@ -454,7 +456,12 @@ bool os_thread_has_ended(uint64_t thread, uint64_t caller) {
   return thread != 0 && caller != 0 && os_fake.has_ended != NULL && os_fake.has_ended(thread);
 }
 
-bool os_fence_threads(void) { return os_fake.has_fences; }
+bool os_fence_threads(void) {
+  if (os_fake.at_fence == NULL) return false;
+  syscall(SYS_membarrier, MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED, 0, 0);
+  if (syscall(SYS_membarrier, MEMBARRIER_CMD_PRIVATE_EXPEDITED, 0, 0) != 0) abort();
+  return os_fake.at_fence(++os_fake.fences);
+}
 uint64_t os_thread_spent_ns(uint32_t number) {
   return os_fake.spent_ns != NULL ? os_fake.spent_ns(number) : 0;
 }

@@ -44,9 +44,12 @@ typedef struct {
   void (*at_file)(void);
   uint64_t thread;                    /* what os_thread says, if not 0 */
   bool (*has_ended)(uint64_t thread); /* what os_thread_has_ended says, if not NULL */
-  bool has_fences;                    /* os_fence_threads is for a process with one thread */
-  uint64_t (*spent_ns)(uint32_t number); /* what os_thread_spent_ns says, if not NULL */
-  atomic32_t looks;                   /* how often it was asked */
+  /* called after each fence for all threads, with its number from 1 on: did it succeed? NULL: there
+   * are no such fences */
+  bool (*at_fence)(unsigned number);
+  unsigned fences;
+  uint64_t (*spent_ns)(uint32_t thread); /* what os_thread_spent_ns says, if not NULL */
+  atomic32_t looks;                      /* how often it was asked */
   atomic32_t clock_reads;
   void (*at_fine_clock)(void); /* before os_now_ns; may jump away */
   /* before each call; may call the core */

@@ -1,0 +1,380 @@
+/* sleepers_test.c - tests of heap/sleepers */
+#include "heaps.h"
+
+#include <semaphore.h>
+
+#include "../../src/heap/sleepers.h"
+#include "../../src/stock/held.h"
+
+/* ---- a thread that does what it is told to, and sleeps ---------------------------------------- */
+
+static sem_t go, done;
+static void (*next_work)(void);
+static heap_t *its_heap;
+static pthread_t sleeper;
+
+static void *work_and_sleep(void *none) {
+  (void)none;
+  for (;;) {
+    while (sem_wait(&go) != 0) continue;
+    void (*work)(void) = next_work;
+    if (work != NULL) work();
+    CHECK_EQ(sem_post(&done), 0);
+    if (work == NULL) return NULL;
+  }
+}
+static void let_it(void (*work)(void)) {
+  next_work = work;
+  sem_post(&go);
+  while (sem_wait(&done) != 0) continue;
+}
+
+enum { SIZES = 40, EACH = 60 };
+static void *blocks[SIZES][EACH];
+static size_t size_of(int i) { return 16 + (size_t)(i * i * 10); }
+static void take_blocks(void) {
+  for (int i = 0; i < SIZES; i++)
+    for (int k = 0; k < EACH; k++) {
+      blocks[i][k] = fast_malloc(size_of(i));
+      memset(blocks[i][k], i, size_of(i));
+    }
+  its_heap = heap_of_thread();
+}
+static void check_and_free(int from, int to) {
+  for (int i = 0; i < SIZES; i++)
+    for (int k = from; k < to; k++) {
+      for (size_t at = 0; at < size_of(i); at++) CHECK_EQ(((uint8_t *)blocks[i][k])[at], i);
+      fast_free(blocks[i][k]);
+    }
+}
+static void free_half(void) { check_and_free(0, EACH / 2); }
+static void free_other_half(void) { check_and_free(EACH / 2, EACH); }
+static void use_and_free(void) {
+  take_blocks();
+  free_half();
+  free_other_half();
+}
+
+/* So bins of some sizes are not empty. */
+static void *more[SIZES];
+static void take_more(void) {
+  for (int i = 0; i < SIZES; i++) more[i] = fast_malloc(size_of(i));
+}
+static void free_more(void) {
+  for (int i = 0; i < SIZES; i++) fast_free(more[i]);
+}
+
+static bool succeed(unsigned number) { return number > 0; }
+
+/* A thread whose heap keeps something of each kind, and blocks of others put off. */
+enum { OTHERS = 200 };
+static void *others[OTHERS];
+static void free_others(void) {
+  for (int i = OTHERS / 2; i < OTHERS; i++) fast_free(others[i]);
+}
+static void begin(bool (*at_fence)(unsigned number)) {
+  sem_init(&go, 0, 0);
+  sem_init(&done, 0, 0);
+  for (int i = 0; i < OTHERS; i++) others[i] = fast_malloc(100); /* of slabs that this heap owns */
+  CHECK_EQ(pthread_create(&sleeper, NULL, work_and_sleep, NULL), 0);
+  let_it(use_and_free);
+  let_it(take_blocks);
+  let_it(free_half);
+  let_it(take_more);
+  let_it(free_others);
+  os_fake.at_fence = at_fence;
+}
+static void end(void) {
+  let_it(free_other_half);
+  let_it(free_more);
+  let_it(os_fake_end_thread);
+  let_it(NULL);
+  pthread_join(sleeper, NULL);
+  os_fake.at_fence = NULL;
+  for (int i = 0; i < OTHERS / 2; i++) fast_free(others[i]);
+  check_nothing_lost();
+}
+
+static bool keeps_nothing(const heap_t *h) {
+  held_t held = heap_held(h);
+  bool has_any = h->put_off != 0 || h->singles + h->run_slices != 0 || h->idle != 0;
+  for (unsigned c = 1; c < CLASS_COUNT; c++) has_any |= h->own->slabs[c] != 0 || h->bin[c] != 0;
+  return !has_any && held.ready + held.freed == 0;
+}
+
+/* ---- what is taken ---------------------------------------------------------------------------- */
+
+TEST(sleepers, all_that_a_sleeping_thread_keeps_is_taken_and_it_goes_on, "") {
+  begin(succeed);
+  CHECK(its_heap->put_off != 0 && !keeps_nothing(its_heap));
+  sleepers_take_all();
+  CHECK_EQ(os_fake.fences, 3u);
+  CHECK(keeps_nothing(its_heap) && !heap_is_taken(its_heap));
+  let_it(free_other_half);
+  let_it(use_and_free);
+  CHECK(!keeps_nothing(its_heap) && pool_is_valid());
+  heap_collect(true);
+  CHECK(keeps_nothing(its_heap));
+  let_it(take_blocks);
+  let_it(free_half);
+  end();
+}
+
+TEST(sleepers, whoever_takes_keeps_its_own_heap, "") {
+  begin(succeed);
+  void *mine = fast_malloc(100);
+  size_t held = heap_held(my_heap()).ready;
+  sleepers_take_all();
+  CHECK_EQ(heap_held(my_heap()).ready, held);
+  fast_free(mine);
+  end();
+}
+
+TEST(sleepers, without_fences_nothing_is_taken, "") {
+  begin(NULL);
+  held_t before = heap_held(its_heap);
+  sleepers_take_all();
+  CHECK(heap_held(its_heap).freed == before.freed && heap_held(its_heap).ready == before.ready);
+  CHECK(!heap_is_taken(its_heap));
+  end();
+}
+
+/* ---- what is not ------------------------------------------------------------------------------ */
+
+typedef struct {
+  uintptr_t bin[CLASS_COUNT];
+  uint16_t room[CLASS_COUNT];
+  batch_t batch[BATCH_SLOTS];
+} words_t;
+static words_t words_of(const heap_t *h) {
+  words_t w;
+  memset(&w, 0, sizeof w);
+  memcpy(w.bin, h->bin, sizeof w.bin);
+  memcpy(w.room, h->returned_room, sizeof w.room);
+  memcpy(w.batch, h->aside->batch, sizeof w.batch);
+  return w;
+}
+static bool owns_its_slabs(const heap_t *h) {
+  for (unsigned c = 1; c < CLASS_COUNT; c++)
+    for (slab_t *s = owned_first(h, c); s != NULL; s = s->next)
+      if (slab_owner(s) != h) return false;
+  return true;
+}
+/* All is as it was, except `h`'s first bin of class `c`. */
+static void check_is_open(const heap_t *h, const words_t *before) {
+  words_t now = words_of(h);
+  CHECK(memcmp(&now, before, sizeof now) == 0 && owns_its_slabs(h) && !heap_is_taken(h));
+}
+
+static void set_mark_of_malloc(void) { heap_here.limit = 0; }
+static void set_mark_of_free(void) { heap_here.window = 0; }
+static void take_marks_away(void) { here_open(atomic64_load_relaxed(&its_heap->home)); }
+
+TEST(sleepers, a_heap_in_a_fast_call_stays_as_it_is, "") {
+  static void (*const marks[])(void) = {set_mark_of_malloc, set_mark_of_free};
+  begin(succeed);
+  for (size_t i = 0; i < ARRAY_LENGTH(marks); i++) {
+    let_it(marks[i]);
+    words_t before = words_of(its_heap);
+    sleepers_take_all();
+    CHECK_EQ(os_fake.fences, 3u * (unsigned)i + 3u);
+    check_is_open(its_heap, &before);
+    let_it(take_marks_away);
+  }
+  end();
+}
+
+TEST(sleepers, a_heap_in_a_slow_call_stays_as_it_is, "") {
+  begin(succeed);
+  words_t before = words_of(its_heap);
+  its_heap->busy = 1;
+  sleepers_take_all();
+  its_heap->busy = 0;
+  check_is_open(its_heap, &before);
+  end();
+}
+
+/* A fast call that began before the words were closed ends after that. */
+static unsigned used_class;
+static uintptr_t popped;
+static bool pop_at_the_second(unsigned number) {
+  uintptr_t *bin = &its_heap->bin[used_class];
+  if (number != 2) return true;
+  popped = *bin & ~BIN_CLOSED;
+  *bin = block_next(popped);
+  return true;
+}
+TEST(sleepers, what_its_thread_took_out_of_a_bin_meanwhile_is_its_own, "") {
+  begin(pop_at_the_second);
+  words_t before = words_of(its_heap);
+  while (before.bin[used_class] == 0 || block_next(before.bin[used_class]) == 0) used_class++;
+  before.bin[used_class] = block_next(before.bin[used_class]);
+  sleepers_take_all();
+  check_is_open(its_heap, &before);
+  its_heap->bin[used_class] = popped;
+  end();
+}
+static bool use_room_at_the_second(unsigned number) {
+  if (number == 2) its_heap->returned_room[used_class] = 1;
+  return true;
+}
+TEST(sleepers, a_list_that_its_thread_lengthened_meanwhile_is_its_own, "") {
+  begin(use_room_at_the_second);
+  for (unsigned c = 1; c < CLASS_COUNT; c++)
+    if (its_heap->returned_room[c] > 1) used_class = c;
+  words_t before = words_of(its_heap);
+  uint16_t room = before.room[used_class];
+  before.room[used_class] = 1;
+  sleepers_take_all();
+  check_is_open(its_heap, &before);
+  its_heap->returned_room[used_class] = room;
+  end();
+}
+
+/* ---- who wakes up ----------------------------------------------------------------------------- */
+
+static unsigned wake_at;
+static bool wake(unsigned number) {
+  if (number == wake_at) let_it(use_and_free);
+  return true;
+}
+TEST(sleepers, a_thread_that_wakes_up_at_any_of_the_fences_uses_its_next_heap, "") {
+  for (wake_at = 1; wake_at <= 3; wake_at++) {
+    os_fake.fences = 0;
+    begin(wake);
+    let_it(free_other_half);
+    sleepers_take_all();
+    CHECK(atomic_ptr_load_relaxed(&its_heap->nested) != NULL && !heap_is_taken(its_heap));
+    CHECK(pool_is_valid());
+    let_it(take_blocks);
+    let_it(free_half);
+    end();
+  }
+}
+
+/* Its fast calls, closed in the middle of all. */
+static bool free_at_the_second(unsigned number) {
+  if (number == 2) let_it(free_other_half);
+  return true;
+}
+TEST(sleepers, what_it_frees_when_it_wakes_up_is_freed, "") {
+  begin(free_at_the_second);
+  sleepers_take_all();
+  CHECK(!heap_is_taken(its_heap) && pool_is_valid());
+  let_it(take_blocks);
+  let_it(free_half);
+  end();
+}
+
+static uint64_t its_thread;
+static bool has_it_ended(uint64_t thread) { return thread == its_thread; }
+static bool end_it(unsigned number) {
+  if (number == wake_at) let_it(os_fake_end_thread);
+  return true;
+}
+TEST(sleepers, the_heap_of_one_that_ends_meanwhile_is_found, "") {
+  for (wake_at = 1; wake_at <= 3; wake_at++) {
+    os_fake.fences = 0;
+    begin(end_it);
+    its_thread = users_thread(heap_number(its_heap));
+    size_t number = heap_number(its_heap);
+    let_it(free_other_half);
+    let_it(free_more);
+    sleepers_take_all();
+    CHECK(!heap_is_taken(its_heap));
+    CHECK_EQ(users_thread(number), its_thread);
+    let_it(NULL);
+    pthread_join(sleeper, NULL);
+    os_fake.at_fence = NULL;
+    for (int i = 0; i < OTHERS / 2; i++) fast_free(others[i]);
+    os_fake.has_ended = has_it_ended;
+    heap_end_dead();
+    os_fake.has_ended = NULL;
+    CHECK_NE(users_thread(number), its_thread);
+    check_nothing_lost();
+  }
+}
+
+/* ---- its bytes -------------------------------------------------------------------------------- */
+
+static thread_bytes_t bytes;
+static void ask(void) { bytes = heap_thread_bytes(); }
+TEST(sleepers, what_is_taken_is_no_call_of_its_thread, "") {
+  begin(succeed);
+  let_it(ask);
+  let_it(free_other_half);
+  let_it(use_and_free);
+  let_it(ask);
+  thread_bytes_t before = bytes, mine = heap_thread_bytes();
+  sleepers_take_all();
+  let_it(ask);
+  CHECK(bytes.allocated == before.allocated && bytes.freed == before.freed);
+  thread_bytes_t now = heap_thread_bytes();
+  CHECK(now.allocated == mine.allocated && now.freed == mine.freed);
+  let_it(take_blocks);
+  let_it(ask);
+  CHECK_GT(bytes.allocated, before.allocated);
+  let_it(free_half);
+  end();
+}
+
+/* ---- in the background ------------------------------------------------------------------------ */
+
+static uint64_t spent = 1000;
+static uint64_t spent_ns(uint32_t thread) { return (void)thread, spent; }
+
+TEST(sleepers, in_the_background_those_are_taken_that_have_not_run_for_a_while, "") {
+  begin(succeed);
+  os_fake.spent_ns = spent_ns;
+  sleepers_look();
+  os_fake.now_ms += 20000;
+  spent += 1000;
+  sleepers_look();
+  CHECK(!keeps_nothing(its_heap));
+  os_fake.now_ms += 5000;
+  sleepers_look();
+  CHECK(!keeps_nothing(its_heap));
+  os_fake.now_ms += 6000;
+  sleepers_look();
+  CHECK(keeps_nothing(its_heap));
+  os_fake.spent_ns = NULL;
+  end();
+}
+
+/* ---- who takes -------------------------------------------------------------------------------- */
+
+static bool take_again(unsigned number) {
+  unsigned fences = os_fake.fences;
+  sleepers_take_all();
+  CHECK_EQ(os_fake.fences, fences);
+  return number > 0;
+}
+static bool stop_here(unsigned number) {
+  if (number == 2) pthread_exit(NULL);
+  return true;
+}
+static void *take_and_die(void *none) {
+  its_thread = os_thread();
+  sleepers_take_all();
+  return none;
+}
+TEST(sleepers, one_takes_at_a_time_and_a_dead_one_is_followed, "") {
+  pthread_t taker;
+  begin(take_again);
+  sleepers_take_all();
+  CHECK(keeps_nothing(its_heap));
+  let_it(free_other_half);
+  let_it(use_and_free);
+  os_fake.fences = 0, os_fake.at_fence = stop_here;
+  CHECK_EQ(pthread_create(&taker, NULL, take_and_die, NULL), 0);
+  pthread_join(taker, NULL);
+  CHECK(heap_is_taken(its_heap)); /* it uses its next heap from now on */
+  os_fake.fences = 0, os_fake.at_fence = succeed;
+  sleepers_take_all();
+  CHECK_EQ(os_fake.fences, 0u);
+  os_fake.has_ended = has_it_ended;
+  let_it(use_and_free);
+  sleepers_take_all();
+  CHECK(heap_is_taken(its_heap));
+  CHECK(pool_is_valid());
+}
