@@ -9,6 +9,7 @@
 #include "../slab/sparse.h"
 #include "../stock/stock.h"
 #include "../support/trace.h"
+#include "sleepers.h"
 
 enum {
   WATCH_MS = 16,                 /* how long a heap watches a class for use */
@@ -83,15 +84,11 @@ static void thread_leaves(void *heap) {
     }
     h->busy = 1;
     signal_fence();
-    if (unlikely(heap_is_taken(h))) { /* it is found by its word, with those of its handlers */
-      h->busy = 0;
-      users_keep(heap_number(h));
-      return;
-    }
+    if (unlikely(sleepers_leave(h))) continue;
     if (was_fast && h == heap) owned_recount(h);
     if (h == heap) {
       uint32_t pages = heap_prepare_rest(h);
-      held_take_off(h);
+      held_take_off(held_sum(heap_held(h), held_moved(h)));
       if (pool_rest(h, pages)) continue;
       held_add(h);
     }
@@ -104,37 +101,34 @@ static cold heap_t *attach(void) {
   heap_t *h = pool_claim();
   if (h == NULL) return NULL;
   void *none = NULL;
+  held_add(h);
   users_begin(heap_number(h));
-  users_note_marks(heap_number(h), &heap_here);
   signal_fence(); /* should a handler jump away from here, others find the heap */
   if (!atomic_ptr_cas_relaxed(&heap_here.heap, &none, h)) { /* a signal handler was here first */
+    held_take_off(heap_held(h));
     pool_return_unused(h);
     return none;
   }
   users_keep(heap_number(h)); /* only now: a child takes over a heap whose user it does not know */
-  here_open(WINDOW_NONE);
   slab_choose_tally(heap_number(h));
-  held_add(h);
+  here_open(WINDOW_NONE);
+  users_note_marks(heap_number(h), &heap_here); /* only now: from here on others may close it */
   os_thread_watch(h);
   return h;
 }
 
-/* The thread's own, which has no word yet. */
-static void settle_own(const heap_t *h) {
-  users_settle(heap_number(h));
-  users_note_marks(heap_number(h), &heap_here);
-}
-
-/* In a child of fork, while the thread that forked is the only one. */
-static void settle_in_child(void) {
+/* The thread's own, if it has one, has no word yet: the first of the process, or in a child of
+ * fork. */
+static void settle_own(void) {
   const heap_t *h = heap_of_thread();
-  if (h != NULL) settle_own(h);
-  else users_settle(USERS_NO_HEAP);
+  sleepers_end_parents();
+  users_settle(h != NULL ? heap_number(h) : USERS_NO_HEAP);
+  if (h != NULL) users_note_marks(heap_number(h), &heap_here);
 }
 
 void heap_watch_threads(void) {
   os_thread_set_leave(thread_leaves);
-  os_on_fork(settle_in_child);
+  os_on_fork(settle_own);
 }
 
 /* ---- operations ------------------------------------------------------------------------------ */
@@ -228,7 +222,7 @@ void heap_do_due(heap_t *h) {
   h->calls = h->wait - 1;
   trace_drop_stale();
   heap_t *own = heap_of_thread();
-  if (own != NULL && unlikely(!users_are_settled(heap_number(own)))) settle_own(own);
+  if (own != NULL && unlikely(!users_are_settled(heap_number(own)))) settle_own();
   if (unlikely(h->trims_seen != (uint16_t)atomic32_load_relaxed(&heap_trims))) heap_answer_trim(h);
   if (unlikely(h->reserve != RESERVE_DENIED) && !budget_is_spent(2 * SLICE_SIZE))
     h->reserve = RESERVE_DENIED;

@@ -105,7 +105,7 @@ static always_inline fast_freed_t fast_put_back(heap_t *h, slab_t *s, uintptr_t 
     return unlikely(slab_put_back(s, block)) ? FAST_EMPTIED : FAST_FREED;
   }
   unsigned c = slab_class(s);
-  if (!atomic_ptr_is_relaxed(&s->owner, NULL) || unlikely(h->returned_room[c] == 0))
+  if (!atomic_ptr_is_relaxed(&s->owner, NULL) || unlikely(!heap_list_has_room(h->returned_room[c])))
     return FAST_OTHERS;
   return likely(fast_keep(h, c, block, is_live)) ? FAST_FREED : FAST_REFUSED;
 }

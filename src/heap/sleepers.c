@@ -1,20 +1,21 @@
 /* sleepers.c - what the heaps of sleeping threads keep, taken without their help      layer 6: heap
  * Contract: sleepers.h.
  *
- * The fast paths of a thread set a mark, and then read words of its heap and of its slabs. Nobody
- * else can set a mark for them, but whoever closes these words can find out whether one was past
- * them already. Three fences for all threads, which the system makes, take the place of those that
- * the fast paths do not have:
- *   1. The heap's flag is set, and after a fence its `busy` and the word of its thread are looked
- *      at. From here on the thread's slow calls leave the heap alone and use its next one, as a
- *      handler's do. So do its end and whoever finds it dead.
+ * The fast paths of a thread set a mark, and then read words of its heap and of its slabs. Whoever
+ * closes these words can find out whether a call was past them already. Two fences for all threads,
+ * which the system makes, take the place of those that the fast paths do not have:
+ *   1. The heap's flag is set. After a fence its `busy` is looked at, and whether it still is that
+ *      thread's own. From here on the thread's slow calls leave the heap alone and use its next one,
+ *      as a handler's do. Nobody else can come to have it.
  *   2. The words are closed: no bin has a block, no list has room, no slab is the heap's, and no
  *      chain is there. After a fence no fast call begins that gets past them. One that did before
- *      has left its mark, or ended.
- *   3. After a fence what that one wrote is seen. A bin or a list that is open has been used
- *      meanwhile: the thread runs. Else all that the heap keeps is the taker's, who moves it to a
- *      heap of its own and ends that, like a dead thread's.
- * A heap that is in use is opened again; what its thread has changed meanwhile stays as it is.
+ *      has left its mark, or ended. If it ended, a bin or a list is not as it was closed.
+ * If no mark is there and all is closed, what the heap keeps is the taker's. It moves that to a heap
+ * of its own and ends this one, like a dead thread's. A heap that is in use is opened again. What
+ * its thread has changed meanwhile stays. A fast free reads a list's room, and then changes it with
+ * one instruction: if that saw the room closed and stores it after the opening, it is closed for
+ * good. So after a third fence what is still closed is opened once more.
+ *
  * All of it is relaxed. The fences order what is read of other threads, and the processor keeps the
  * order of stores and of loads: there is one kind for which heaps can be taken. */
 #include "sleepers.h"
@@ -30,205 +31,222 @@ enum {
 };
 
 typedef struct {
-  heap_t *heap;                 /* NULL: given up */
-  uint64_t word;                /* users_word of its place, as it was chosen */
-  uint16_t room[CLASS_COUNT];   /* of its returned lists */
-  slab_t *chained[BATCH_SLOTS]; /* of its batches */
+  heap_t *heap; /* NULL: let go of */
+  size_t number;
+  uint64_t word;     /* of its place in users.c, as it was chosen */
+  const void *marks; /* likewise */
+  held_t held;       /* of one that is moved: what it holds, and what was moved before */
 } sleeper_t;
 
 static atomic64_t taker; /* os_thread, 0: nobody */
-static large_table sleeper_t sleepers[TOGETHER];
-
-/* ---- one at a time --------------------------------------------------------------------------- */
-
-/* One that has died in the middle, or is not in this child of fork, is the taker no more. */
-static bool begin_taking(uint64_t me) {
-  uint64_t who = atomic64_load_relaxed(&taker);
-  bool is_here = who >> OS_THREAD_BITS / 2 == me >> OS_THREAD_BITS / 2;
-  if (me == 0 || (who != 0 && is_here && !os_thread_has_ended(who, me))) return false;
-  return atomic64_cas_relaxed(&taker, &who, me);
-}
-
-static void end_taking(void) {
-  signal_fence();
-  atomic64_store_relaxed(&taker, 0);
-}
+static sleeper_t sleepers[TOGETHER];
 
 /* ---- one heap -------------------------------------------------------------------------------- */
 
+/* Of a heap that may be anybody's by now: its own fields are there, if only as zeros. */
 static bool keeps_anything(const heap_t *h) {
-  if (h->put_off != 0 || h->singles + h->run_slices != 0) return true;
-  for (unsigned c = 0; (c = heap_next_class(h, c)) != 0;) { /* Bound: the classes */
-    if (h->bin[c] != 0 || h->own->slabs[c] != 0 || h->aside->returned[c] != 0) return true;
-    if (heap_fresh(h, c).count != 0 || sample_is_cut(h, c)) return true;
-  }
+  const heap_own_t *own = (heap_own_t *)plain_load_relaxed((const uintptr_t *)&h->own);
+  if (own == NULL || h->put_off != 0 || h->singles + h->run_slices != 0) return own != NULL;
+  for (unsigned c = 0; (c = heap_next_class(h, c)) != 0;) /* Bound: the classes */
+    if (h->bin[c] != 0 || own->slabs[c] != 0 || returned_count(h, c) != 0) return true;
   return false;
 }
 
 static bool choose_sleeper(sleeper_t *s, size_t number, uint64_t me) {
   uint64_t word = users_word(number), thread = users_thread(number);
+  const void *marks = users_marks(number);
   bool is_claimed;
-  heap_t *h = thread != 0 && thread != me ? pool_at(number, &is_claimed) : NULL;
-  if (h == NULL || heap_is_taken(h) || heap_tag(h) != NULL || !keeps_anything(h)) return false;
-  s->heap = h;
-  s->word = word;
-  atomic8_store_relaxed(&h->is_taken, 1); /* relaxed: the fence follows */
+  heap_t *h = thread != 0 && thread != me && marks != NULL ? pool_at(number, &is_claimed) : NULL;
+  if (h == NULL || heap_is_taken(h) || !keeps_anything(h)) return false;
+  *s = (sleeper_t){h, number, word, marks, {0, 0}};
+  atomic8_store_relaxed(&h->is_taken, TAKEN_CHOSEN);
   return true;
 }
 
-static void open_heap(sleeper_t *s) {
-  signal_fence();
-  atomic8_store_relaxed(&s->heap->is_taken, 0);
+/* Its thread has ended meanwhile, if it says so, and left the heap to the taker. */
+static void let_go_of(sleeper_t *s) {
+  heap_t *h = s->heap;
   s->heap = NULL;
+  signal_fence();
+  uint8_t taken = atomic8_load_relaxed(&h->is_taken);
+  /* Progress: its thread asked for its bytes, or has ended */
+  while (!atomic8_cas_relaxed(&h->is_taken, &taken, TAKEN_NOT)) continue;
+  if (taken != TAKEN_LEFT) return;
+  users_begin(s->number);
+  owned_recount(h);
+  heap_end_another(h);
 }
 
-/* No slow call of its thread is under way, and it is that thread's. */
+/* What its thread knows of it. False: that is not known; or the heap is not its own. The words lie
+ * where the thread keeps its own, which may be gone. */
+static bool read_here(const sleeper_t *s, heap_here_t *here) {
+  return os_copy(here, s->marks, sizeof *here) && atomic_ptr_load_relaxed(&here->heap) == s->heap &&
+         here->is_closed == 0;
+}
+
+/* No slow call of its thread is under way, and it still is that thread's. */
 static bool is_left_alone(const sleeper_t *s) {
-  const heap_t *h = s->heap;
-  return plain8_load_relaxed(&h->busy) == 0 && heap_tag(h) == NULL &&
-         users_word(heap_number(h)) == s->word;
+  heap_here_t here;
+  bool is_alone = plain8_load_relaxed(&s->heap->busy) == 0 && users_word(s->number) == s->word &&
+                  users_marks(s->number) == s->marks && read_here(s, &here);
+  signal_fence();
+  return is_alone;
+}
+static bool is_in_fast_call(const sleeper_t *s) {
+  heap_here_t here;
+  bool is_inside = !read_here(s, &here) || here.limit == 0 || here.window == 0;
+  signal_fence();
+  return is_inside;
 }
 
-static void close_chains(sleeper_t *s) {
-  memset(s->chained, 0, sizeof s->chained);
-  if (s->heap->put_off == 0) return;
-  for (uint64_t w = s->heap->aside->slots; w != 0; w &= w - 1) { /* Bound: the bits of a word */
-    size_t i = bits_lowest(w);
-    s->chained[i] = s->heap->aside->batch[i].slab;
-    s->heap->aside->batch[i].slab = NULL;
+static void set_owners(heap_t *h, slab_t *first, void *owner) {
+  for (slab_t *s = first; s != NULL; s = s->next) { /* Bound: owned slabs */
+    if (owner != SLAB_CLOSED && owner != h && s->idleness == SLAB_IDLE) h->idle--;
+    atomic_ptr_store_relaxed(&s->owner, owner);
   }
 }
 
-static void set_owners(const heap_t *h, unsigned c, void *owner) {
-  for (slab_t *s = owned_first(h, c); s != NULL; s = s->next) /* Bound: owned slabs */
-    atomic_ptr_store_relaxed(&s->owner, owner);
+static void close_chains(heap_t *h, bool is_closed) {
+  if (h->put_off == 0) return;
+  for (uint64_t w = h->aside->slots; w != 0; w &= w - 1) { /* Bound: the bits of a word */
+    batch_t *b = &h->aside->batch[bits_lowest(w)];
+    uintptr_t s = (uintptr_t)b->slab & ~CHAIN_CLOSED;
+    b->slab = (slab_t *)(s != 0 && is_closed ? s | CHAIN_CLOSED : s);
+  }
 }
 
-static void close_words(sleeper_t *s) {
-  heap_t *h = s->heap;
+static void close_words(heap_t *h) {
   for (unsigned c = 0; (c = heap_next_class(h, c)) != 0;) { /* Bound: the classes */
     uintptr_t first = plain_load_relaxed(&h->bin[c]);
+    uint16_t room = plain16_load_relaxed(&h->returned_room[c]);
     if (first != 0) plain_cas_relaxed(&h->bin[c], first, first | BIN_CLOSED);
-    s->room[c] = plain16_exchange_relaxed(&h->returned_room[c], 0);
-    set_owners(h, c, SLAB_CLOSED);
+    if (room != 0) plain16_cas_relaxed(&h->returned_room[c], room, (uint16_t)(room | ROOM_CLOSED));
+    set_owners(h, owned_first(h, c), SLAB_CLOSED);
   }
-  close_chains(s);
+  close_chains(h, true);
 }
 
 /* What its thread has changed since stays. */
-static void open_words(const sleeper_t *s) {
-  heap_t *h = s->heap;
+static void open_words(heap_t *h) {
   for (unsigned c = 0; (c = heap_next_class(h, c)) != 0;) { /* Bound: the classes */
     uintptr_t first = plain_load_relaxed(&h->bin[c]);
+    uint16_t room = plain16_load_relaxed(&h->returned_room[c]);
     if ((first & BIN_CLOSED) != 0) plain_cas_relaxed(&h->bin[c], first, first & ~BIN_CLOSED);
-    plain16_cas_relaxed(&h->returned_room[c], 0, s->room[c]);
-    set_owners(h, c, h);
+    if ((room & ROOM_CLOSED) != 0)
+      plain16_cas_relaxed(&h->returned_room[c], room, (uint16_t)(room & ~ROOM_CLOSED));
+    set_owners(h, owned_first(h, c), h);
   }
-  for (size_t i = 0; i < BATCH_SLOTS; i++)
-    if (s->chained[i] != NULL) h->aside->batch[i].slab = s->chained[i];
+  close_chains(h, false);
 }
 
-/* Are they as they were closed? */
+/* Is none open? */
 static bool are_closed(const heap_t *h) {
   for (unsigned c = 0; (c = heap_next_class(h, c)) != 0;) { /* Bound: the classes */
-    uintptr_t first = plain_load_relaxed(&h->bin[c]);
-    if (heap_bin_has_block(first) || plain16_load_relaxed(&h->returned_room[c]) != 0) return false;
+    if (heap_bin_has_block(plain_load_relaxed(&h->bin[c]))) return false;
+    if (heap_list_has_room(plain16_load_relaxed(&h->returned_room[c]))) return false;
   }
   return true;
-}
-
-/* Is its thread in a fast call, or is that not known? The words lie where the thread keeps its own,
- * which may be gone. */
-static bool may_be_in_fast_call(const heap_t *h) {
-  heap_here_t here;
-  if (!os_copy(&here, users_marks(heap_number(h)), sizeof here)) return true;
-  return atomic_ptr_load_relaxed(&here.heap) != h || here.is_closed != 0 || here.limit == 0 ||
-         here.window == 0;
 }
 
 /* ---- moving ---------------------------------------------------------------------------------- */
 
-static void move_class(sleeper_t *s, heap_t *to, unsigned c) {
-  heap_t *h = s->heap;
-  heap_note_class(to, c);
+/* From here on its thread does not read its lists, also not to add up what they hold. False: it is
+ * about to, or has ended. */
+static bool begin_to_move(sleeper_t *s) {
+  uint8_t chosen = TAKEN_CHOSEN, moving = (uint8_t)(TAKEN_MOVING + (s - sleepers));
+  s->held = held_sum(heap_held(s->heap), held_moved(s->heap));
+  return atomic8_cas_relaxed(&s->heap->is_taken, &chosen, moving);
+}
+
+/* First it is gone here, then it is there: in a child of fork that is made in between, some is lost,
+ * and nothing is in two places. */
+static void move_class(heap_t *h, heap_t *to, unsigned c) {
   uintptr_t bin = h->bin[c] & ~BIN_CLOSED, returned = h->aside->returned[c];
+  uint16_t most = h->returned_most[c], room = h->returned_room[c] & (uint16_t)~ROOM_CLOSED;
   uint32_t slabs = h->own->slabs[c];
-  set_owners(h, c, to);
+  uint8_t count = h->own->slab_count[c];
+  fresh_t fresh = heap_fresh(h, c);
   h->bin[c] = h->aside->returned[c] = h->own->slabs[c] = 0;
+  h->returned_most[c] = h->returned_room[c] = h->own->slab_count[c] = 0;
+  if (fresh.count != 0) heap_set_fresh(h, c, (fresh_t){0});
+  set_owners(h, slab_numbered(slabs), to);
+  signal_fence();
+  heap_note_class(to, c);
   to->bin[c] = bin;
   to->aside->returned[c] = returned;
+  to->returned_most[c] = most;
+  to->returned_room[c] = room;
   to->own->slabs[c] = slabs;
-  to->returned_most[c] = h->returned_most[c];
-  to->returned_room[c] = s->room[c];
-  to->own->slab_count[c] = h->own->slab_count[c];
-  h->returned_most[c] = h->own->slab_count[c] = 0;
-  if (c >= MEDIUM_CLASS) {
-    lengthened_t *l = &h->own->lengthened[c - MEDIUM_CLASS];
-    fresh_t fresh = heap_fresh(h, c);
-    heap_set_fresh(h, c, (fresh_t){0});
-    heap_set_fresh(to, c, fresh);
-    to->own->lengthened[c - MEDIUM_CLASS].doublings = l->doublings;
-    l->doublings = 0;
-  }
+  to->own->slab_count[c] = count;
+  if (fresh.count != 0) heap_set_fresh(to, c, fresh);
   if (unlikely(sample_was_started())) sample_move_bin(to, h, c);
 }
 
-static void move_chains(sleeper_t *s, heap_t *to) {
-  for (size_t i = 0; i < BATCH_SLOTS; i++) {
-    if (s->chained[i] == NULL) continue;
-    uint64_t word = batch_word(&s->heap->aside->batch[i]);
-    atomic64_store_relaxed(&to->aside->batch[i].word, word);
-    to->aside->batch[i].slab = s->chained[i];
+static void move_chains(heap_t *h, heap_t *to) {
+  for (uint64_t w = h->aside->slots; w != 0; w &= w - 1) { /* Bound: the bits of a word */
+    unsigned i = bits_lowest(w);
+    batch_t *b = &h->aside->batch[i];
+    slab_t *s = (slab_t *)((uintptr_t)b->slab & ~CHAIN_CLOSED);
+    if (s == NULL) continue;
+    b->slab = NULL;
+    atomic64_store_relaxed(&to->aside->batch[i].word, batch_word(b));
+    to->aside->batch[i].slab = s;
     to->aside->slots |= (uint64_t)1 << i;
     to->put_off++;
   }
-  s->heap->aside->slots = 0;
-  s->heap->put_off = 0;
+  h->aside->slots = 0;
+  h->put_off = 0;
 }
 
-/* `to` keeps nothing. */
+/* `to` keeps nothing before, and after. */
 static void move_all(sleeper_t *s, heap_t *to) {
   heap_t *h = s->heap;
-  /* Bound: the classes */
-  for (unsigned c = 0; (c = heap_next_class(h, c)) != 0;) move_class(s, to, c);
-  if (h->put_off != 0) move_chains(s, to);
-  to->idle = h->idle;
-  h->idle = 0;
+  for (unsigned c = 0; (c = heap_next_class(h, c)) != 0;) move_class(h, to, c);
+  if (h->put_off != 0) move_chains(h, to);
+  returned_move(to, h);
   magazine_move(to, h);
-  held_move(h, to);
+  held_set_moved(h, s->held);
+  let_go_of(s);
+  for (unsigned c = 0; (c = heap_next_class(to, c)) != 0;) /* Bound: the classes, here and above */
+    for (slab_t *o = owned_first(to, c); o != NULL; o = o->next) /* Bound: owned slabs */
+      to->idle += o->idleness == SLAB_IDLE;
+  held_add(to);
+  heap_empty(to);
 }
 
 /* ---- several heaps --------------------------------------------------------------------------- */
 
-/* Of the first `n`. Each step is done for all of them, and then a fence. */
+/* Each step is done for all of the first `n`, and then there is a fence. */
 static void take_chosen(size_t n, heap_t *to) {
-  bool is_fenced = os_fence_threads();
+  bool is_any_open = false, is_fenced = to != NULL && os_fence_threads();
   for (sleeper_t *s = sleepers; s < sleepers + n; s++) {
-    if (to != NULL && is_fenced && is_left_alone(s)) close_words(s);
-    else open_heap(s);
-  }
-  is_fenced = is_fenced && os_fence_threads();
-  for (sleeper_t *s = sleepers; s < sleepers + n; s++) {
-    if (s->heap == NULL || (is_fenced && !may_be_in_fast_call(s->heap))) continue;
-    open_words(s);
-    open_heap(s);
+    if (is_fenced && is_left_alone(s)) close_words(s->heap);
+    else let_go_of(s);
   }
   is_fenced = is_fenced && os_fence_threads();
   for (sleeper_t *s = sleepers; s < sleepers + n; s++) {
     if (s->heap == NULL) continue;
-    bool is_moved = is_fenced && are_closed(s->heap);
-    if (is_moved) move_all(s, to);
-    else open_words(s);
-    open_heap(s);
-    if (!is_moved) continue;
-    held_add(to);
-    heap_empty(to);
+    bool is_its = is_fenced && !is_in_fast_call(s) && are_closed(s->heap) && begin_to_move(s);
+    if (is_its) {
+      move_all(s, to);
+      continue;
+    }
+    open_words(s->heap);
+    is_any_open = true;
+  }
+  if (is_any_open) os_fence_threads();
+  for (sleeper_t *s = sleepers; s < sleepers + n; s++) {
+    if (s->heap == NULL) continue;
+    open_words(s->heap);
+    let_go_of(s);
   }
 }
 
+/* The heap to which all is moved is busy: should it be left halfway, others let it be. */
 static void take_first(size_t n) {
   heap_t *to = pool_claim();
   if (to != NULL) {
+    to->busy = 1;
     users_begin(heap_number(to));
     held_add(to);
     heap_empty(to); /* it may have rested */
@@ -237,18 +255,41 @@ static void take_first(size_t n) {
   if (to != NULL) pool_release(to);
 }
 
+/* ---- one at a time --------------------------------------------------------------------------- */
+
+typedef struct {
+  uint64_t me, signals;
+} taking_t;
+
+static void end_taking(taking_t *t) {
+  signal_fence();
+  atomic64_cas_relaxed(&taker, &(uint64_t){t->me}, 0);
+  os_release_signals(t->signals);
+}
+
+/* Nothing interrupts who takes: it can neither jump away nor fork in the middle. */
+static bool begin_taking(taking_t *t) {
+  uint64_t nobody = 0;
+  if (!HEAPS_CAN_BE_TAKEN || atomic64_load_relaxed(&taker) != 0) return false;
+  t->me = os_thread();
+  t->signals = os_hold_signals();
+  if (t->me != 0 && atomic64_cas_relaxed(&taker, &nobody, t->me) && os_fence_threads()) return true;
+  end_taking(t);
+  return false;
+}
+
 void sleepers_take_all(void) {
-  uint64_t me = os_thread();
-  if (!HEAPS_CAN_BE_TAKEN || !begin_taking(me)) return;
+  taking_t t;
+  if (!begin_taking(&t)) return;
   size_t n = 0;
   for (size_t number = 0; number < pool_size(); number++) { /* Bound: the places */
-    n += choose_sleeper(&sleepers[n], number, me);
+    n += choose_sleeper(&sleepers[n], number, t.me);
     if (n < TOGETHER) continue;
     take_first(n);
     n = 0;
   }
   if (n != 0) take_first(n);
-  end_taking();
+  end_taking(&t);
 }
 
 /* ---- in the background ----------------------------------------------------------------------- */
@@ -268,15 +309,57 @@ static bool sleeps(size_t number) {
 
 void sleepers_look(void) {
   static size_t next;
-  static uint32_t began;
-  uint64_t me = os_thread();
+  static uint32_t ended; /* the last round */
+  taking_t t;
   size_t n = 0;
-  if (next == 0 && os_ms_between(began, os_now_ms()) < SLEEP_MS) return;
-  if (!HEAPS_CAN_BE_TAKEN || !begin_taking(me)) return;
-  if (next == 0) began = os_now_ms();
+  if (next == 0 && os_ms_between(ended, os_now_ms()) < SLEEP_MS) return;
+  if (!begin_taking(&t)) return;
   for (size_t i = 0; i < SLEEPER_LOOKS && next < pool_size() && n < TOGETHER; i++, next++)
-    if (sleeps(next)) n += choose_sleeper(&sleepers[n], next, me);
-  if (next >= pool_size()) next = 0;
+    if (sleeps(next)) n += choose_sleeper(&sleepers[n], next, t.me);
+  if (next >= pool_size()) {
+    next = 0;
+    ended = os_now_ms();
+  }
   if (n != 0) take_first(n);
-  end_taking();
+  end_taking(&t);
+}
+
+/* ---- for the thread whose heap it is --------------------------------------------------------- */
+
+held_t sleepers_held(heap_t *h) {
+  uint8_t taken = atomic8_load_relaxed(&h->is_taken);
+  for (;;) { /* Progress: another round means that the taker went on */
+    if (taken == TAKEN_CHOSEN && !atomic8_cas_relaxed(&h->is_taken, &taken, TAKEN_REFUSED))
+      continue;
+    if (taken < TAKEN_MOVING) return held_sum(heap_held(h), held_moved(h));
+    held_t held = sleepers[taken - TAKEN_MOVING].held;
+    signal_fence();
+    uint8_t before = taken;
+    taken = atomic8_load_relaxed(&h->is_taken);
+    if (taken == before) return held;
+  }
+}
+
+bool sleepers_leave(heap_t *h) {
+  if (likely(!heap_is_taken(h))) return false;
+  held_t held = sleepers_held(h);
+  uint8_t taken = atomic8_load_relaxed(&h->is_taken);
+  while (taken != TAKEN_NOT) { /* Progress: the taker went on */
+    if (!atomic8_cas_relaxed(&h->is_taken, &taken, TAKEN_LEFT)) continue;
+    held_take_off(held);
+    return true;
+  }
+  return false;
+}
+
+void sleepers_end_parents(void) {
+  uint64_t who = atomic64_load_relaxed(&taker), me = who != 0 ? os_thread() : 0;
+  if (!HEAPS_CAN_BE_TAKEN || who >> OS_THREAD_BITS / 2 == me >> OS_THREAD_BITS / 2) return;
+  if (!atomic64_cas_relaxed(&taker, &who, me)) return;
+  for (sleeper_t *s = sleepers; s < sleepers + TOGETHER; s++) {
+    if (s->heap == NULL) continue;
+    open_words(s->heap);
+    let_go_of(s);
+  }
+  atomic64_store_relaxed(&taker, 0);
 }

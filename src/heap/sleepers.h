@@ -1,13 +1,28 @@
 /* sleepers.h - what the heaps of sleeping threads keep, taken without their help      layer 6: heap
- * Owns:    `is_taken` of a heap.   Called by: upkeep.   Calls: stock, slab, os.
+ * Owns:    `is_taken`, `moved_ready` and `moved_freed` of a heap.
+ *          Called by: enter.c, stats.c, upkeep.c.   Calls: stock, slab, os.
  * Threads: any. One takes at a time; another that comes meanwhile does nothing. The threads whose
- *          heaps these are may wake up at any moment, and wait for nobody. */
+ *          heaps these are may wake up at any moment, and wait for nobody. While one takes, the
+ *          system keeps its signals back.
+ *
+ * Left out are heaps in which a call is under way; those of threads whose fast paths are closed; a
+ * process's first heap, until its thread has made some slow calls beside others; what stands in
+ * for a heap in handlers; first-class heaps. */
 #pragma once
 
-#include "../base/base.h"
+#include "../stock/held.h"
 
-/* Takes what all heaps keep in which no call is under way. */
+/* Takes what all other heaps keep. */
 hidden void sleepers_take_all(void);
 /* Looks at the next heaps, and takes what those keep whose threads have not run since the last look
  * at them, SLEEP_MS ago or more. For the background thread alone. */
 hidden void sleepers_look(void);
+
+/* ---- for the thread whose heap it is, with it marked ---- */
+
+/* What it holds and what was taken out of it; also while that is under way. */
+hidden held_t sleepers_held(heap_t *h);
+/* The thread ends. True: another is taking, and ends the heap. */
+hidden bool sleepers_leave(heap_t *h);
+/* In a child of fork: who took is not there any more, and what was closed is opened. */
+hidden void sleepers_end_parents(void);

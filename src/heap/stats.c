@@ -6,6 +6,7 @@
 #include "../os/container.h"
 #include "../stock/stock.h"
 #include "enter.h"
+#include "sleepers.h"
 #include "visit.h"
 
 /* What the rows have of all, or of one heap. */
@@ -202,14 +203,14 @@ static held_t held_marked(heap_t *h) {
   h->busy = 1;
   if (is_own) here_mark();
   signal_fence();
-  held_t moved = held_moved(h), held = heap_is_taken(h) ? (held_t){0, 0} : heap_held(h);
+  held_t held = sleepers_held(h);
   signal_fence();
   if (is_own) {
     heap_here.window = window;
     heap_here.limit = limit;
   }
   h->busy = busy;
-  return (held_t){held.ready + moved.ready, held.freed + moved.freed};
+  return held;
 }
 
 /* What the thread's heaps hold was taken, and is not the program's. */

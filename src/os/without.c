@@ -38,8 +38,10 @@ int os_open_shared(const char *path) { return -1; }
 void *os_map_file(int file, uint64_t offset, size_t size) { return NULL; }
 void os_unmap_file(void *at, size_t size) {}
 
-/* No fence for all threads. */
+/* No fence for all threads, and so nothing that must not be interrupted. */
 bool os_fence_threads(void) { return false; }
+uint64_t os_hold_signals(void) { return 0; }
+void os_release_signals(uint64_t before) {}
 uint64_t os_thread_spent_ns(uint32_t number) { return 0; }
 
 /* No container: percentages are of the machine's memory, and cost no system call each. */

@@ -29,12 +29,20 @@ enum {
 };
 enum { WINDOW_NONE = 1 }; /* no address's window */
 
-/* A bin with this bit is closed: the fast paths take it for an empty one, with no instruction more
- * where one test tells what is not above 0. There a heap can be taken from a sleeping thread. */
+/* What a sleeping thread's heap keeps can be taken by another. Words with these bits are closed to
+ * the fast paths: a bin counts as empty, a returned list as full, a chain as another slab's. The
+ * tests for that are those that they make anyway, for what is not above 0. */
 enum { HEAPS_CAN_BE_TAKEN = HAS_STRONG_ORDER && ADDRESS_BITS > 32 && !SECURE };
 #define BIN_CLOSED ((uintptr_t)1 << (8 * sizeof(uintptr_t) - 1))
+#define ROOM_CLOSED (1u << 15)
+#define CHAIN_CLOSED ((uintptr_t)1)
+/* `is_taken` of a heap. From TAKEN_MOVING on it is moved, and the taker knows what it held. */
+typedef enum { TAKEN_NOT, TAKEN_CHOSEN, TAKEN_REFUSED, TAKEN_LEFT, TAKEN_MOVING } taken_t;
 static always_inline bool heap_bin_has_block(uintptr_t bin) {
   return HEAPS_CAN_BE_TAKEN ? (intptr_t)bin > 0 : bin != 0;
+}
+static always_inline bool heap_list_has_room(uint16_t room) {
+  return HEAPS_CAN_BE_TAKEN ? (int16_t)room > 0 : room != 0;
 }
 enum { CLASS_WORDS = (CLASS_COUNT + 63) / 64 };
 
@@ -144,7 +152,7 @@ struct heap {
 static inline void *heap_tag(const heap_t *h) { return atomic_ptr_load_relaxed(&h->tag); }
 
 static always_inline bool heap_is_taken(const heap_t *h) {
-  return HEAPS_CAN_BE_TAKEN && atomic8_load_relaxed(&h->is_taken) != 0;
+  return HEAPS_CAN_BE_TAKEN && atomic8_load_relaxed(&h->is_taken) != TAKEN_NOT;
 }
 
 static inline uint32_t heap_number(const heap_t *h) { return atomic32_load_relaxed(&h->number); }

@@ -12,7 +12,7 @@ static size_t length(uintptr_t block) {
 
 static size_t ready_blocks(const heap_t *h, unsigned c) {
   size_t cut = sample_is_cut(h, c) ? length(pool_sampled(h)->behind[c]) : 0;
-  return length(h->bin[c]) + cut + heap_fresh(h, c).count;
+  return length(h->bin[c] & ~BIN_CLOSED) + cut + heap_fresh(h, c).count;
 }
 
 /* A handler may see a list that is being changed: it ends too soon. */
@@ -27,7 +27,8 @@ static size_t put_off_bytes(const heap_t *h) {
   size_t bytes = 0;
   for (uint64_t w = h->aside->slots; w != 0; w &= w - 1) { /* Bound: the bits of a word */
     const batch_t *b = &h->aside->batch[bits_lowest(w)];
-    if (b->slab != NULL) bytes += batch_count(b) * class_size(slab_class(b->slab));
+    const slab_t *s = (slab_t *)((uintptr_t)b->slab & ~CHAIN_CLOSED);
+    if (s != NULL) bytes += batch_count(b) * class_size(slab_class(s));
   }
   return bytes;
 }
@@ -41,28 +42,28 @@ held_t heap_held(const heap_t *h) {
   return held;
 }
 
-static void set_moved(heap_t *h, held_t held) {
-  held_t moved = held_moved(h);
-  if (moved.ready == held.ready && moved.freed == held.freed)
-    return; /* perhaps an untouched page */
-  atomic64_store_relaxed(&h->own->moved_ready, held.ready);
-  atomic64_store_relaxed(&h->own->moved_freed, held.freed);
+held_t held_sum(held_t a, held_t b) { return (held_t){a.ready + b.ready, a.freed + b.freed}; }
+
+held_t held_moved(const heap_t *h) {
+  return (held_t){atomic64_load_relaxed(&h->own->moved_ready),
+                  atomic64_load_relaxed(&h->own->moved_freed)};
 }
 
-void held_move(heap_t *from, const heap_t *to) {
-  held_t held = heap_held(to), moved = held_moved(from);
-  set_moved(from, (held_t){moved.ready + held.ready, moved.freed + held.freed});
+void held_set_moved(heap_t *h, held_t moved) {
+  held_t now = held_moved(h);
+  if (moved.ready == now.ready && moved.freed == now.freed) return; /* perhaps an untouched page */
+  atomic64_store_relaxed(&h->own->moved_ready, moved.ready);
+  atomic64_store_relaxed(&h->own->moved_freed, moved.freed);
+}
+
+void held_take_off(held_t held) {
+  if (likely(!slab_thread.is_asked)) return;
+  slab_thread_count(0 - held.ready - held.freed, 0 - held.ready);
 }
 
 out_of_line void held_add(heap_t *h) {
-  set_moved(h, (held_t){0, 0});
+  held_set_moved(h, (held_t){0, 0});
   if (likely(!slab_thread.is_asked)) return;
   held_t held = heap_held(h);
   slab_thread_count(held.ready + held.freed, held.ready);
-}
-
-out_of_line void held_take_off(const heap_t *h) {
-  if (likely(!slab_thread.is_asked)) return;
-  held_t held = heap_held(h);
-  slab_thread_count(0 - held.ready - held.freed, 0 - held.ready);
 }

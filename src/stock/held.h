@@ -16,14 +16,12 @@ typedef struct {
 } held_t;
 
 hidden held_t heap_held(const heap_t *h);
-/* What it held and another thread took: it counts as if it were there still. Any thread. */
-static inline held_t held_moved(const heap_t *h) {
-  return (held_t){atomic64_load_relaxed(&h->own->moved_ready),
-                  atomic64_load_relaxed(&h->own->moved_freed)};
-}
-/* All that `to` holds was moved out of `from`. */
-hidden void held_move(heap_t *from, const heap_t *to);
+hidden held_t held_sum(held_t a, held_t b);
+/* What it held and another thread has taken since: for its thread it counts as if it were there
+ * still. */
+hidden held_t held_moved(const heap_t *h);
+hidden void held_set_moved(heap_t *h, held_t moved);
 /* If the calling thread counts its bytes: what `h` holds is the thread's from now on, as though it
- * had taken it; or is not any more. */
+ * had taken it; or so much is not any more. */
 hidden void held_add(heap_t *h);
-hidden void held_take_off(const heap_t *h);
+hidden void held_take_off(held_t held);

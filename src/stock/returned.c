@@ -60,7 +60,7 @@ static void set_allowance(heap_t *h, unsigned c, size_t blocks) {
 }
 
 size_t returned_count(const heap_t *h, unsigned c) {
-  return h->returned_most[c] - h->returned_room[c];
+  return h->returned_most[c] - (h->returned_room[c] & ~ROOM_CLOSED);
 }
 
 /* The list is full, and not because the class has earned no more. */
@@ -145,5 +145,14 @@ void returned_forget(heap_t *h) {
   for (unsigned c = MEDIUM_CLASS - 1; (c = heap_next_class(h, c)) != 0;) {
     while (lengthened(h, c)->doublings != 0) shorten(h, c); /* Bound: DOUBLED_MOST */
     end_shortness(h, c);
+  }
+}
+
+void returned_move(heap_t *to, heap_t *from) {
+  for (unsigned c = MEDIUM_CLASS - 1; (c = heap_next_class(from, c)) != 0;) {
+    lengthened_t *l = lengthened(from, c);
+    if (l->doublings == 0) continue; /* its page may be untouched */
+    lengthened(to, c)->doublings = l->doublings;
+    l->doublings = 0;
   }
 }

@@ -31,5 +31,7 @@ hidden void returned_renew(heap_t *h, unsigned c);
 hidden void returned_give_up(heap_t *h, unsigned c);
 /* Forgets how long the lists of all classes had to be; their part of the surplus goes back. */
 hidden void returned_forget(heap_t *h);
+/* What the lists had of the surplus is that of another heap's lists, which have none. */
+hidden void returned_move(heap_t *to, heap_t *from);
 /* What the lists of all classes have of the surplus, in slices. */
 hidden size_t returned_surplus(const heap_t *h);

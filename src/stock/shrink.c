@@ -120,25 +120,25 @@ void heap_sweep_all(heap_t *lane) {
   lane->trims_due = 0;
 }
 
-static void end_another(heap_t *h) {
+void heap_end_another(heap_t *h) {
   held_add(h);
   heap_end(h);
 }
 
 bool heap_end_rest(void) {
   heap_t *h = pool_claim_resting();
-  if (h != NULL) end_another(h);
+  if (h != NULL) heap_end_another(h);
   return h != NULL;
 }
 
 void heap_end_parents(void) {
   heap_t *h = pool_claim_parents();
-  if (h != NULL) end_another(h);
+  if (h != NULL) heap_end_another(h);
 }
 
 void heap_end_dead(void) {
   size_t words = pool_size() * POOL_ASK_WORDS; /* Bound: all heaps */
-  for (heap_t *h; (h = pool_claim_dead(&words)) != NULL;) end_another(h);
+  for (heap_t *h; (h = pool_claim_dead(&words)) != NULL;) heap_end_another(h);
 }
 
 /* The free blocks of a first-class heap's slab count for no thread yet. */
@@ -183,12 +183,13 @@ static void end_quarantine(heap_t *h) {
 }
 
 void heap_empty(heap_t *h) {
+  uint8_t busy = h->busy;
   h->busy = 1; /* whoever finds it, should the caller die here, lets it be */
   signal_fence();
   if (SECURE) end_quarantine(h);
   heap_give_up_all(h);
   signal_fence();
-  h->busy = 0;
+  h->busy = busy;
 }
 
 void heap_end(heap_t *h) {

@@ -17,6 +17,7 @@ hidden void heap_answer_trim(heap_t *h); /* does what heap_trims asks for */
 hidden void heap_give_up_all(heap_t *h); /* of all that it owns */
 hidden void heap_empty(heap_t *h);       /* and of what a dead thread held back: secure grade */
 hidden void heap_end(heap_t *h);         /* lets go, and goes back to the pool */
+hidden void heap_end_another(heap_t *h); /* likewise, of another thread's heap, now the caller's */
 hidden void heap_drop(heap_t *h);        /* releases its slabs, live blocks included */
 hidden uint32_t heap_prepare_rest(heap_t *h); /* how many pages it holds then: pool_rest */
 hidden bool heap_end_rest(void);              /* ends one that rests; false: there is none */

@@ -51,8 +51,19 @@ uint64_t users_word(size_t number) {
 }
 uint64_t users_thread(size_t number) { return users_word(number) & USERS_THREAD; }
 
+void users_note_marks(size_t number, const void *marks) {
+  users_t *u = find_words();
+  if (u != NULL) atomic_ptr_store_relaxed(&u->marks[number], (void *)(uintptr_t)marks);
+}
+
+const void *users_marks(size_t number) {
+  users_t *u = find_words();
+  return u == NULL ? NULL : atomic_ptr_load_relaxed(&u->marks[number]);
+}
+
 /* If several would change a word that is 0, one does. */
 static bool change(users_t *u, size_t number, uint64_t before, uint64_t thread) {
+  users_note_marks(number, NULL); /* first: who takes it over empties it */
   int more = (thread != 0) - ((before & USERS_THREAD) != 0);
   uint64_t times = ((before >> OS_THREAD_BITS) + 1) | 1; /* odd: no word is 0 again */
   if (!atomic64_cas_relaxed(&u->words[number], &before, times << OS_THREAD_BITS | thread))
@@ -75,16 +86,6 @@ void users_note(size_t number, uint64_t thread) {
 void users_begin(size_t number) {
   if (!users_are_known() && number != 0) users_make();
   if (users_are_known()) users_note(number, os_thread());
-}
-
-void users_note_marks(size_t number, const void *marks) {
-  users_t *u = find_words();
-  if (u != NULL) atomic_ptr_store_relaxed(&u->marks[number], (void *)(uintptr_t)marks);
-}
-
-const void *users_marks(size_t number) {
-  users_t *u = find_words();
-  return u == NULL ? NULL : atomic_ptr_load_relaxed(&u->marks[number]);
 }
 
 size_t users_running(void) {

@@ -39,7 +39,7 @@ TEST(held, a_heap_is_joined_only_by_a_thread_that_asks_for_its_bytes, "") {
   slab_thread.is_asked = true;
   held_add(my_heap());
   CHECK_EQ(taken(), before + sum_of(heap_held(my_heap())));
-  held_take_off(my_heap());
+  held_take_off(heap_held(my_heap()));
   CHECK_EQ(taken(), before);
   fast_free(p);
 }

@@ -462,6 +462,8 @@ bool os_fence_threads(void) {
   if (syscall(SYS_membarrier, MEMBARRIER_CMD_PRIVATE_EXPEDITED, 0, 0) != 0) abort();
   return os_fake.at_fence(++os_fake.fences);
 }
+uint64_t os_hold_signals(void) { return 0; }
+void os_release_signals(uint64_t before) { (void)before; }
 uint64_t os_thread_spent_ns(uint32_t number) {
   return os_fake.spent_ns != NULL ? os_fake.spent_ns(number) : 0;
 }

@@ -177,7 +177,7 @@ TEST(sleepers, a_heap_in_a_fast_call_stays_as_it_is, "") {
     let_it(marks[i]);
     words_t before = words_of(its_heap);
     sleepers_take_all();
-    CHECK_EQ(os_fake.fences, 3u * (unsigned)i + 3u);
+    CHECK_EQ(os_fake.fences, 4u * (unsigned)i + 4u);
     check_is_open(its_heap, &before);
     let_it(take_marks_away);
   }
@@ -199,7 +199,7 @@ static unsigned used_class;
 static uintptr_t popped;
 static bool pop_at_the_second(unsigned number) {
   uintptr_t *bin = &its_heap->bin[used_class];
-  if (number != 2) return true;
+  if (number != 3) return true;
   popped = *bin & ~BIN_CLOSED;
   *bin = block_next(popped);
   return true;
@@ -215,7 +215,7 @@ TEST(sleepers, what_its_thread_took_out_of_a_bin_meanwhile_is_its_own, "") {
   end();
 }
 static bool use_room_at_the_second(unsigned number) {
-  if (number == 2) its_heap->returned_room[used_class] = 1;
+  if (number == 3) its_heap->returned_room[used_class] = 1;
   return true;
 }
 TEST(sleepers, a_list_that_its_thread_lengthened_meanwhile_is_its_own, "") {
@@ -239,7 +239,7 @@ static bool wake(unsigned number) {
   return true;
 }
 TEST(sleepers, a_thread_that_wakes_up_at_any_of_the_fences_uses_its_next_heap, "") {
-  for (wake_at = 1; wake_at <= 3; wake_at++) {
+  for (wake_at = 2; wake_at <= 3; wake_at++) {
     os_fake.fences = 0;
     begin(wake);
     let_it(free_other_half);
@@ -254,7 +254,7 @@ TEST(sleepers, a_thread_that_wakes_up_at_any_of_the_fences_uses_its_next_heap, "
 
 /* Its fast calls, closed in the middle of all. */
 static bool free_at_the_second(unsigned number) {
-  if (number == 2) let_it(free_other_half);
+  if (number == 3) let_it(free_other_half);
   return true;
 }
 TEST(sleepers, what_it_frees_when_it_wakes_up_is_freed, "") {
@@ -266,33 +266,62 @@ TEST(sleepers, what_it_frees_when_it_wakes_up_is_freed, "") {
   end();
 }
 
-static uint64_t its_thread;
-static bool has_it_ended(uint64_t thread) { return thread == its_thread; }
 static bool end_it(unsigned number) {
   if (number == wake_at) let_it(os_fake_end_thread);
   return true;
 }
-TEST(sleepers, the_heap_of_one_that_ends_meanwhile_is_found, "") {
-  for (wake_at = 1; wake_at <= 3; wake_at++) {
+TEST(sleepers, the_heap_of_one_that_ends_meanwhile_is_ended_by_whoever_takes, "") {
+  for (wake_at = 2; wake_at <= 3; wake_at++) {
     os_fake.fences = 0;
     begin(end_it);
-    its_thread = users_thread(heap_number(its_heap));
     size_t number = heap_number(its_heap);
     let_it(free_other_half);
     let_it(free_more);
     sleepers_take_all();
-    CHECK(!heap_is_taken(its_heap));
-    CHECK_EQ(users_thread(number), its_thread);
+    CHECK(!heap_is_taken(its_heap) && users_thread(number) == 0);
     let_it(NULL);
     pthread_join(sleeper, NULL);
     os_fake.at_fence = NULL;
     for (int i = 0; i < OTHERS / 2; i++) fast_free(others[i]);
-    os_fake.has_ended = has_it_ended;
-    heap_end_dead();
-    os_fake.has_ended = NULL;
-    CHECK_NE(users_thread(number), its_thread);
     check_nothing_lost();
   }
+}
+
+/* A fast free that has seen that a list has room when it is closed, and then takes it. */
+static bool take_room_at_the_third(unsigned number) {
+  if (number == 3) its_heap->returned_room[used_class]--;
+  return true;
+}
+TEST(sleepers, a_free_that_is_overtaken_leaves_the_room_that_there_is, "") {
+  begin(take_room_at_the_third);
+  for (unsigned c = 1; c < CLASS_COUNT; c++)
+    if (its_heap->returned_room[c] > 1) used_class = c;
+  size_t count = returned_count(its_heap, used_class);
+  let_it(set_mark_of_free);
+  sleepers_take_all();
+  CHECK_EQ(returned_count(its_heap, used_class), count + 1);
+  its_heap->returned_room[used_class]++;
+  let_it(take_marks_away);
+  end();
+}
+/* It has read the closed room, and stores what is left once the heap is open again. */
+static bool store_late(unsigned number) {
+  static uint16_t seen;
+  if (number == 3) seen = its_heap->returned_room[used_class];
+  if (number == 4) its_heap->returned_room[used_class] = (uint16_t)(seen - 1);
+  return true;
+}
+TEST(sleepers, no_list_stays_closed, "") {
+  begin(store_late);
+  for (unsigned c = 1; c < CLASS_COUNT; c++)
+    if (its_heap->returned_room[c] > 1) used_class = c;
+  uint16_t room = its_heap->returned_room[used_class];
+  let_it(set_mark_of_free);
+  sleepers_take_all();
+  CHECK_EQ(its_heap->returned_room[used_class], room - 1);
+  its_heap->returned_room[used_class]++;
+  let_it(take_marks_away);
+  end();
 }
 
 /* ---- its bytes -------------------------------------------------------------------------------- */
@@ -316,6 +345,46 @@ TEST(sleepers, what_is_taken_is_no_call_of_its_thread, "") {
   CHECK_GT(bytes.allocated, before.allocated);
   let_it(free_half);
   end();
+}
+
+/* It asks at each of the fences, and gets the same answer. */
+static bool ask_at_each(unsigned number) {
+  thread_bytes_t before = bytes;
+  if (number > 1) let_it(ask);
+  CHECK(bytes.allocated == before.allocated && bytes.freed == before.freed);
+  return true;
+}
+TEST(sleepers, its_bytes_are_those_of_its_calls_while_another_takes, "") {
+  begin(NULL);
+  let_it(ask);
+  let_it(free_other_half);
+  let_it(use_and_free);
+  let_it(ask);
+  os_fake.at_fence = ask_at_each;
+  sleepers_take_all();
+  CHECK(!keeps_nothing(its_heap)); /* who asks keeps it */
+  os_fake.at_fence = succeed;
+  sleepers_take_all();
+  CHECK(keeps_nothing(its_heap));
+  let_it(take_blocks);
+  let_it(free_half);
+  end();
+}
+static void end_and_ask(void) {
+  thread_bytes_t before = bytes;
+  os_fake_end_thread();
+  ask();
+  CHECK(bytes.allocated == before.allocated && bytes.freed == before.freed);
+}
+TEST(sleepers, its_bytes_stay_when_it_ends_after_that, "") {
+  begin(succeed);
+  let_it(free_other_half);
+  let_it(free_more);
+  let_it(ask);
+  let_it(use_and_free);
+  let_it(ask);
+  sleepers_take_all();
+  let_it(end_and_ask);
 }
 
 /* ---- in the background ------------------------------------------------------------------------ */
@@ -349,32 +418,38 @@ static bool take_again(unsigned number) {
   CHECK_EQ(os_fake.fences, fences);
   return number > 0;
 }
-static bool stop_here(unsigned number) {
-  if (number == 2) pthread_exit(NULL);
-  return true;
-}
-static void *take_and_die(void *none) {
-  its_thread = os_thread();
-  sleepers_take_all();
-  return none;
-}
-TEST(sleepers, one_takes_at_a_time_and_a_dead_one_is_followed, "") {
-  pthread_t taker;
+TEST(sleepers, one_takes_at_a_time, "") {
   begin(take_again);
   sleepers_take_all();
   CHECK(keeps_nothing(its_heap));
-  let_it(free_other_half);
-  let_it(use_and_free);
-  os_fake.fences = 0, os_fake.at_fence = stop_here;
-  CHECK_EQ(pthread_create(&taker, NULL, take_and_die, NULL), 0);
-  pthread_join(taker, NULL);
-  CHECK(heap_is_taken(its_heap)); /* it uses its next heap from now on */
-  os_fake.fences = 0, os_fake.at_fence = succeed;
+  let_it(take_blocks);
+  let_it(free_half);
+  end();
+}
+
+static bool stop_here(unsigned number) {
+  if (number == 3) pthread_exit(NULL);
+  return true;
+}
+static void *take_and_stop(void *none) {
   sleepers_take_all();
-  CHECK_EQ(os_fake.fences, 0u);
-  os_fake.has_ended = has_it_ended;
-  let_it(use_and_free);
-  sleepers_take_all();
+  return none;
+}
+/* As in a child of fork: who took is not there. */
+TEST(sleepers, a_child_of_fork_opens_what_its_parent_had_closed, "") {
+  pthread_t other;
+  begin(stop_here);
+  words_t before = words_of(its_heap);
+  CHECK_EQ(pthread_create(&other, NULL, take_and_stop, NULL), 0);
+  pthread_join(other, NULL);
+  CHECK(heap_is_taken(its_heap) && !owns_its_slabs(its_heap));
+  sleepers_end_parents();
   CHECK(heap_is_taken(its_heap));
-  CHECK(pool_is_valid());
+  os_fake.thread = (uint64_t)1 << OS_THREAD_BITS / 2 | 1;
+  sleepers_end_parents();
+  os_fake.thread = 0;
+  check_is_open(its_heap, &before);
+  os_fake.at_fence = succeed;
+  sleepers_take_all();
+  CHECK(keeps_nothing(its_heap));
 }

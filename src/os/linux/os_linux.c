@@ -300,6 +300,18 @@ bool os_fence_threads(void) {
   return OS_CALL(membarrier, FENCE, 0, 0, 0, 0, 0) == 0;
 }
 
+/* glibc waits for all threads to answer its second signal; SIGTRAP is what a debugger steps with. */
+uint64_t os_hold_signals(void) {
+  static const uint8_t open[] = {SIGILL, SIGTRAP, SIGBUS, SIGFPE, SIGSEGV, SIGSYS, 33};
+  uint64_t held = ~(uint64_t)0, before = 0;
+  for (size_t i = 0; i < ARRAY_LENGTH(open); i++) held &= ~((uint64_t)1 << (open[i] - 1));
+  OS_CALL(rt_sigprocmask, SIG_SETMASK, &held, &before, sizeof before, 0, 0);
+  return before;
+}
+void os_release_signals(uint64_t before) {
+  OS_CALL(rt_sigprocmask, SIG_SETMASK, &before, NULL, sizeof before, 0, 0);
+}
+
 /* The number of its clock, as the kernel has it. */
 uint64_t os_thread_spent_ns(uint32_t number) {
   enum { OF_THREAD = 4, AS_SCHEDULED = 2 };
