@@ -1,5 +1,6 @@
 /* places.h - numbered places for records that are never unmapped                     layer 3: arena
- * Owns:    nothing: a places_t is the caller's.   Called by: stock, sleepers.c.   Calls: bitmap, grow, os.
+ * Owns:    nothing: a places_t is the caller's.   Called by: stock, sleepers.c.
+ *          Calls: bitmap, grow, os.
  * Threads: any. Progress: as bitmap.h; a thread that stops while it adds a chunk holds back that
  *          chunk alone.
  * Sync:    S-bit (bitmap.h) from places_release to the next places_claim; S-chunk  a chunk's

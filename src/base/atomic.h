@@ -163,8 +163,8 @@ static always_inline bool atomic_ptr_is_relaxed(const atomic_ptr_t *a, const voi
 #endif
 }
 
-/* For words that their owner reads and writes plainly, and another thread once it has found out that
- * the owner does not (sleepers.c). */
+/* For words that their owner reads and writes plainly, and another thread once it has found out
+ * that the owner does not (sleepers.c). */
 static inline uintptr_t plain_load_relaxed(const uintptr_t *word) {
   return __atomic_load_n(word, __ATOMIC_RELAXED);
 }
@@ -179,9 +179,6 @@ static inline bool plain_cas_relaxed(uintptr_t *word, uintptr_t seen, uintptr_t 
 }
 static inline bool plain16_cas_relaxed(uint16_t *word, uint16_t seen, uint16_t v) {
   return __atomic_compare_exchange_n(word, &seen, v, false, __ATOMIC_RELAXED, __ATOMIC_RELAXED);
-}
-static inline uint16_t plain16_exchange_relaxed(uint16_t *word, uint16_t v) {
-  return __atomic_exchange_n(word, v, __ATOMIC_RELAXED);
 }
 
 /* What was stored before is seen before what is stored from here on. */

@@ -42,8 +42,8 @@
 #define HAS_X86_ASSEMBLY 0
 #endif
 
-/* Do others see stores in the order in which they are made, and are loads made in theirs? Not by the
- * rules of ThreadSanitizer. */
+/* Do others see stores in the order in which they are made, and are loads made in theirs? Not by
+ * the rules of ThreadSanitizer. */
 #if defined(__x86_64__) && !defined(__SANITIZE_THREAD__) && !HAS_FEATURE(thread_sanitizer)
 enum { HAS_STRONG_ORDER = true };
 #else

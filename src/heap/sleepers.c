@@ -5,16 +5,18 @@
  * closes these words can find out whether a call was past them already. Two fences for all threads,
  * which the system makes, take the place of those that the fast paths do not have:
  *   1. The heap's flag is set. After a fence its `busy` is looked at, and whether it still is that
- *      thread's own. From here on the thread's slow calls leave the heap alone and use its next one,
- *      as a handler's do. Nobody else can come to have it.
+ *      thread's own. From here on the thread's slow calls leave the heap alone and use its next
+ *      one, as a handler's do. Nobody else can come to have it.
  *   2. The words are closed: no bin has a block, no list has room, no slab is the heap's, and no
  *      chain is there. After a fence no fast call begins that gets past them. One that did before
  *      has left its mark, or ended. If it ended, a bin or a list is not as it was closed.
- * If no mark is there and all is closed, what the heap keeps is the taker's. It moves that to a heap
- * of its own and ends this one, like a dead thread's. A heap that is in use is opened again. What
- * its thread has changed meanwhile stays. A fast free reads a list's room, and then changes it with
- * one instruction: if that saw the room closed and stores it after the opening, it is closed for
- * good. So after a third fence what is still closed is opened once more.
+ * If no mark is there and all is closed, what the heap keeps is the taker's. It moves that to a
+ * heap of its own and ends this one, like a dead thread's.
+ *
+ * A heap that is in use is opened again, and what its thread has changed meanwhile stays. A fast
+ * free looks at a list's room, and then changes it with one instruction. It may read the room
+ * closed, and store it when it is open again. So after a third fence what is closed is opened once
+ * more.
  *
  * All of it is relaxed. The fences order what is read of other threads, and the processor keeps the
  * order of stores and of loads: there is one kind for which heaps can be taken. */
@@ -158,8 +160,8 @@ static bool begin_to_move(sleeper_t *s) {
   return atomic8_cas_relaxed(&s->heap->is_taken, &chosen, moving);
 }
 
-/* First it is gone here, then it is there: in a child of fork that is made in between, some is lost,
- * and nothing is in two places. */
+/* First it is gone here, then it is there: in a child of fork that is made in between, some is
+ * lost, and nothing is in two places. */
 static void move_class(heap_t *h, heap_t *to, unsigned c) {
   uintptr_t bin = h->bin[c] & ~BIN_CLOSED, returned = h->aside->returned[c];
   uint16_t most = h->returned_most[c], room = h->returned_room[c] & (uint16_t)~ROOM_CLOSED;
@@ -201,13 +203,14 @@ static void move_chains(heap_t *h, heap_t *to) {
 /* `to` keeps nothing before, and after. */
 static void move_all(sleeper_t *s, heap_t *to) {
   heap_t *h = s->heap;
+  /* Bound: the classes, here and below */
   for (unsigned c = 0; (c = heap_next_class(h, c)) != 0;) move_class(h, to, c);
   if (h->put_off != 0) move_chains(h, to);
   returned_move(to, h);
   magazine_move(to, h);
   held_set_moved(h, s->held);
   let_go_of(s);
-  for (unsigned c = 0; (c = heap_next_class(to, c)) != 0;) /* Bound: the classes, here and above */
+  for (unsigned c = 0; (c = heap_next_class(to, c)) != 0;)
     for (slab_t *o = owned_first(to, c); o != NULL; o = o->next) /* Bound: owned slabs */
       to->idle += o->idleness == SLAB_IDLE;
   held_add(to);
@@ -359,7 +362,9 @@ void sleepers_end_parents(void) {
   for (sleeper_t *s = sleepers; s < sleepers + TOGETHER; s++) {
     if (s->heap == NULL) continue;
     open_words(s->heap);
-    let_go_of(s);
+    if (atomic8_load_relaxed(&s->heap->is_taken) == TAKEN_LEFT) users_keep(s->number);
+    atomic8_store_relaxed(&s->heap->is_taken, TAKEN_NOT);
+    s->heap = NULL;
   }
   atomic64_store_relaxed(&taker, 0);
 }

@@ -1,13 +1,13 @@
 /* sleepers.h - what the heaps of sleeping threads keep, taken without their help      layer 6: heap
  * Owns:    `is_taken`, `moved_ready` and `moved_freed` of a heap.
- *          Called by: enter.c, stats.c, upkeep.c.   Calls: stock, slab, os.
+ *          Called by: enter.c, stats.c, upkeep.c.   Calls: stock, slab, arena, os.
  * Threads: any. One takes at a time; another that comes meanwhile does nothing. The threads whose
  *          heaps these are may wake up at any moment, and wait for nobody. While one takes, the
  *          system keeps its signals back.
  *
- * Left out are heaps in which a call is under way; those of threads whose fast paths are closed; a
- * process's first heap, until its thread has made some slow calls beside others; what stands in
- * for a heap in handlers; first-class heaps. */
+ * Left out are heaps in which a call is under way, and those of threads whose fast paths are
+ * closed. So are first-class heaps, and what stands in for a heap in handlers. A process's first
+ * heap is left out until its thread has made some slow calls beside others. */
 #pragma once
 
 #include "../stock/held.h"

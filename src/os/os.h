@@ -182,8 +182,8 @@ static inline uint32_t os_thread_number(void) { return os_thread_half(os_thread(
 /* Each thread of the process has passed a fence of both kinds, as seq_cst has it, since the call
  * began. False: the system makes none. The first call may wait for the system, for milliseconds. */
 hidden bool os_fence_threads(void);
-/* Until os_release_signals, which gets what this returns, the calling thread gets no signals but
- * those of its own mistakes, and those by which the C library changes the user of all threads. */
+/* The calling thread gets no signals until os_release_signals, which is given what this returns.
+ * Left out are those of its own mistakes, and one for which the C library waits. */
 hidden uint64_t os_hold_signals(void);
 hidden void os_release_signals(uint64_t before);
 /* Processor time of the thread of that number, of this process, ns. 0: not known. */

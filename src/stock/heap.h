@@ -1,6 +1,6 @@
 /* heap.h - what one heap holds                                                       layer 5: stock
- * Owns:    heap_t.   Called by: stock, heap, api.   Calls: owned.c, returned.c, magazine.c, sample.c,
- *          slab, arena.
+ * Owns:    heap_t.   Called by: stock, heap, api.
+ *          Calls: owned.c, returned.c, magazine.c, sample.c, slab, arena.
  * Threads: a heap is used by one thread at a time: by the thread to which it belongs, or by the
  *          one that is in a first-class heap's lane.
  * Holds:   H1 `slab_count` is the length of a class's list of slabs, whose first leads to the last

@@ -149,7 +149,7 @@ void returned_forget(heap_t *h) {
 }
 
 void returned_move(heap_t *to, heap_t *from) {
-  for (unsigned c = MEDIUM_CLASS - 1; (c = heap_next_class(from, c)) != 0;) {
+  for (unsigned c = MEDIUM_CLASS - 1; (c = heap_next_class(from, c)) != 0;) { /* Bound: classes */
     lengthened_t *l = lengthened(from, c);
     if (l->doublings == 0) continue; /* its page may be untouched */
     lengthened(to, c)->doublings = l->doublings;

@@ -19,7 +19,7 @@
 hidden void users_make(void);
 /* The calling thread is to use the heap of that number. A process's first one makes no words. */
 hidden void users_begin(size_t number);
-/* Where the thread has its marks whose own heap it is. NULL: it is nobody's, or somebody ends it. */
+/* Where the thread has its marks whose own heap it is. NULL: nobody's, or somebody ends it. */
 hidden void users_note_marks(size_t number, const void *marks);
 hidden const void *users_marks(size_t number);
 hidden bool users_are_known(void);

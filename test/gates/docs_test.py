@@ -165,7 +165,7 @@ class Words(unittest.TestCase):
     # the word of the table of which these are forms
     FORMS = {"lacks": "lack", "slices": "slice", "places": "place", "tails": "tail",
              "holes": "hole", "lanes": "lane", "frames": "frame",
-             "sampled": "sample", "sleepers": "sleeper", "users": "user"}
+             "sampled": "sample", "sleepers": "sleeper", "taken": "sleeper", "users": "user"}
 
     @staticmethod
     def table():

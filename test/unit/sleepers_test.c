@@ -6,7 +6,7 @@
 #include "../../src/heap/sleepers.h"
 #include "../../src/stock/held.h"
 
-/* ---- a thread that does what it is told to, and sleeps ---------------------------------------- */
+/* ---- a thread that does what it is told to, and sleeps --------------------------------------- */
 
 static sem_t go, done;
 static void (*next_work)(void);
@@ -102,7 +102,7 @@ static bool keeps_nothing(const heap_t *h) {
   return !has_any && held.ready + held.freed == 0;
 }
 
-/* ---- what is taken ---------------------------------------------------------------------------- */
+/* ---- what is taken --------------------------------------------------------------------------- */
 
 TEST(sleepers, all_that_a_sleeping_thread_keeps_is_taken_and_it_goes_on, "") {
   begin(succeed);
@@ -139,7 +139,7 @@ TEST(sleepers, without_fences_nothing_is_taken, "") {
   end();
 }
 
-/* ---- what is not ------------------------------------------------------------------------------ */
+/* ---- what is not ----------------------------------------------------------------------------- */
 
 typedef struct {
   uintptr_t bin[CLASS_COUNT];
@@ -231,7 +231,7 @@ TEST(sleepers, a_list_that_its_thread_lengthened_meanwhile_is_its_own, "") {
   end();
 }
 
-/* ---- who wakes up ----------------------------------------------------------------------------- */
+/* ---- who wakes up ---------------------------------------------------------------------------- */
 
 static unsigned wake_at;
 static bool wake(unsigned number) {
@@ -324,7 +324,7 @@ TEST(sleepers, no_list_stays_closed, "") {
   end();
 }
 
-/* ---- its bytes -------------------------------------------------------------------------------- */
+/* ---- its bytes ------------------------------------------------------------------------------- */
 
 static thread_bytes_t bytes;
 static void ask(void) { bytes = heap_thread_bytes(); }
@@ -387,7 +387,7 @@ TEST(sleepers, its_bytes_stay_when_it_ends_after_that, "") {
   let_it(end_and_ask);
 }
 
-/* ---- in the background ------------------------------------------------------------------------ */
+/* ---- in the background ----------------------------------------------------------------------- */
 
 static uint64_t spent = 1000;
 static uint64_t spent_ns(uint32_t thread) { return (void)thread, spent; }
@@ -410,7 +410,7 @@ TEST(sleepers, in_the_background_those_are_taken_that_have_not_run_for_a_while, 
   end();
 }
 
-/* ---- who takes -------------------------------------------------------------------------------- */
+/* ---- who takes ------------------------------------------------------------------------------- */
 
 static bool take_again(unsigned number) {
   unsigned fences = os_fake.fences;
@@ -422,8 +422,6 @@ TEST(sleepers, one_takes_at_a_time, "") {
   begin(take_again);
   sleepers_take_all();
   CHECK(keeps_nothing(its_heap));
-  let_it(take_blocks);
-  let_it(free_half);
   end();
 }
 

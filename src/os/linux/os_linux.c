@@ -300,7 +300,7 @@ bool os_fence_threads(void) {
   return OS_CALL(membarrier, FENCE, 0, 0, 0, 0, 0) == 0;
 }
 
-/* glibc waits for all threads to answer its second signal; SIGTRAP is what a debugger steps with. */
+/* glibc waits until all threads have answered its second signal; a debugger steps with SIGTRAP. */
 uint64_t os_hold_signals(void) {
   static const uint8_t open[] = {SIGILL, SIGTRAP, SIGBUS, SIGFPE, SIGSEGV, SIGSYS, 33};
   uint64_t held = ~(uint64_t)0, before = 0;

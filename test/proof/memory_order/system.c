@@ -89,10 +89,11 @@ void *os_map(size_t size) {
 /* For the words of users alone; without them nobody asks whose thread has ended. */
 void *os_map_unshared(size_t size) { return system_has_users ? os_map(size) : NULL; }
 uint64_t os_thread(void) { return 0; }
-bool os_fence_threads(void) { return false; }
-uint64_t os_hold_signals(void) { return 0; }
-void os_release_signals(uint64_t before) { (void)before; }
-uint64_t os_thread_spent_ns(uint32_t number) { return (void)number, 0; }
+/* Heaps are taken from sleeping threads only where the processor keeps the order. */
+void sleepers_take_all(void) {}
+void sleepers_look(void) {}
+bool sleepers_leave(heap_t *h) { return (void)h, false; }
+void sleepers_end_parents(void) {}
 bool os_thread_has_ended(uint64_t thread, uint64_t caller) {
   (void)thread, (void)caller;
   return false;

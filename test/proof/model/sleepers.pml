@@ -1,17 +1,17 @@
 /* sleepers.pml - one thread's heap, while another takes what it keeps
  *
- * Stands for, in src/heap/sleepers.c: is_left_alone close_words open_words are_closed
- * and in src/heap/sleepers.c: may_be_in_fast_call move_class take_chosen open_heap
+ * Stands for, in src/heap/sleepers.c: is_left_alone is_in_fast_call close_words open_words
+ * and in src/heap/sleepers.c: are_closed move_class move_all take_chosen let_go_of
  * and in src/heap/enter.c: mark_unless_taken thread_leaves
  * and in src/heap/fast.h: fast_pop fast_keep fast_put_back
  *
  * The thread makes CALLS calls and ends, or goes on for ever. Its stores wait in a queue, as on
  * x86-64: it sees them at once, others in order and later. A fence for all threads empties the
  * queue. The heap has a bin, a returned list with room for ROOM blocks, and the private list of a
- * slab; of NB blocks the first BIN are in the bin, and the others in the program's hands. Blocks of
- * odd numbers are of that slab. Another thread takes ROUNDS times. No two of bin, lists, program and
- * taker ever have the same block, nobody moves what is in a call's hands, and no block is lost. Nowhere
- * does one of the two wait for the other.
+ * slab. Of NB blocks the first BIN are in the bin, and the others in the program's hands. Blocks of
+ * odd numbers are of that slab. Another thread takes ROUNDS times. No two of bin, lists, program
+ * and taker ever have the same block, and nobody moves what is in a call's hands. No block is lost,
+ * and no list stays closed. Nowhere does one of the two wait for the other.
  *
  * quick: -DNB=3 -DBIN=2 -DROOM=1 -DCALLS=2 -DROUNDS=1
  * quick: -DNB=4 -DBIN=1 -DROOM=2 -DCALLS=3 -DROUNDS=1
@@ -105,10 +105,13 @@ proctype thread() {
            :: b % 2 == 0 ->
               load(LEFT, room);
               if
-              :: room != 0 ->
+              :: room != 0 && room < CLOSED ->
                  load(RETURNED, next); store(LINK(b), next); store(RETURNED, b);
-                 store(LEFT, room - 1); store(FREE, 0)
-              :: room == 0 -> store(FREE, 0); is[b] = GONE
+                 atomic {                 /* one instruction, which no fence divides */
+                   length < 6; load(LEFT, room); store(LEFT, room - 1)
+                 };
+                 store(FREE, 0)
+              :: room == 0 || room >= CLOSED -> store(FREE, 0); is[b] = GONE
               fi
            fi;
            b = 0; next = 0; room = 0
@@ -121,6 +124,7 @@ proctype thread() {
            assert(!is_moving); is_slow = true;
            load(FIRST, b);
            assert(b < CLOSED);
+           load(LEFT, room); assert(room < CLOSED); room = 0;   /* open, or never used */
            if
            :: b == 0 -> load(PRIVATE, b); store(FIRST, b); store(PRIVATE, 0)
            :: b == 0 && owns ->
@@ -142,6 +146,14 @@ proctype thread() {
   ended = true
 }
 
+inline open_words() {
+  first = word[FIRST];
+  atomic {
+    if :: first >= CLOSED && word[FIRST] == first -> word[FIRST] = first - CLOSED :: else fi
+  };
+  room = word[LEFT];
+  atomic { if :: room >= CLOSED && word[LEFT] == room -> word[LEFT] = room - CLOSED :: else fi }
+}
 inline take_list(which) {
   b = word[which] % CLOSED;
   word[which] = 0;
@@ -162,24 +174,26 @@ proctype taker() {
      :: word[BUSY] != 0
      :: word[BUSY] == 0 ->
         first = word[FIRST];
-        atomic { if :: first != 0 && word[FIRST] == first -> word[FIRST] = first + CLOSED :: else fi };
-        atomic { room = word[LEFT]; word[LEFT] = 0 };
+        atomic {
+          if :: first != 0 && word[FIRST] == first -> word[FIRST] = first + CLOSED :: else fi
+        };
+        room = word[LEFT];
+        atomic { if :: room != 0 && word[LEFT] == room -> word[LEFT] = room + CLOSED :: else fi };
         owns = false;
         fence_threads();
         if
         :: word[MALLOC] == 0 && word[FREE] == 0 &&
-           (word[FIRST] == 0 || word[FIRST] >= CLOSED) && word[LEFT] == 0 ->
+           (word[FIRST] == 0 || word[FIRST] >= CLOSED) &&
+           (word[LEFT] == 0 || word[LEFT] >= CLOSED) ->
            is_moving = true;
            assert(!is_slow);
+           word[LEFT] = 0;
            take_list(FIRST); take_list(RETURNED); take_list(PRIVATE);
            is_moving = false
         :: else ->
-           first = word[FIRST];
-           atomic {
-             if :: first >= CLOSED && word[FIRST] == first -> word[FIRST] = first - CLOSED :: else fi
-           };
-           atomic { if :: word[LEFT] == 0 -> word[LEFT] = room :: else fi };
-           owns = true
+           open_words(); owns = true;
+           fence_threads();
+           open_words()
         fi
      fi;
      taken = false; first = 0; room = 0
@@ -207,7 +221,7 @@ init {
   atomic {
     ended && done && length == 0 ->
     count_list(RETURNED);
-    assert(word[LEFT] + n <= ROOM + ROUNDS); /* room for one more each time that a free is overtaken */
+    assert(word[LEFT] + n <= ROOM);       /* no more room than there is, and none is closed */
     count_list(FIRST); count_list(PRIVATE);
     for (b : 1 .. NB) { if :: is[b] == LISTED -> n-- :: else fi };
     assert(n == 0)                        /* what is on a list by rights is found there */
