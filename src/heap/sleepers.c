@@ -65,9 +65,11 @@ static bool choose_sleeper(sleeper_t *s, size_t number, uint64_t me) {
   return true;
 }
 
-/* Its thread has ended meanwhile, if it says so, and left the heap to the taker. */
+/* Its thread has ended meanwhile, if it says so, and left the heap to the taker. Nothing is left to
+ * do if this is a child of fork, in which it was opened. */
 static void let_go_of(sleeper_t *s) {
   heap_t *h = s->heap;
+  if (h == NULL) return;
   s->heap = NULL;
   signal_fence();
   uint8_t taken = atomic8_load_relaxed(&h->is_taken);
@@ -81,22 +83,22 @@ static void let_go_of(sleeper_t *s) {
 
 /* What its thread knows of it. False: that is not known; or the heap is not its own. The words lie
  * where the thread keeps its own, which may be gone. */
-static bool read_here(const sleeper_t *s, heap_here_t *here) {
-  return os_copy(here, s->marks, sizeof *here) && atomic_ptr_load_relaxed(&here->heap) == s->heap &&
+static bool read_here(const sleeper_t *s, const heap_t *h, heap_here_t *here) {
+  return os_copy(here, s->marks, sizeof *here) && atomic_ptr_load_relaxed(&here->heap) == h &&
          here->is_closed == 0;
 }
 
 /* No slow call of its thread is under way, and it still is that thread's. */
-static bool is_left_alone(const sleeper_t *s) {
+static bool is_left_alone(const sleeper_t *s, const heap_t *h) {
   heap_here_t here;
-  bool is_alone = plain8_load_relaxed(&s->heap->busy) == 0 && users_word(s->number) == s->word &&
-                  users_marks(s->number) == s->marks && read_here(s, &here);
+  bool is_alone = plain8_load_relaxed(&h->busy) == 0 && users_word(s->number) == s->word &&
+                  users_marks(s->number) == s->marks && read_here(s, h, &here);
   signal_fence();
   return is_alone;
 }
-static bool is_in_fast_call(const sleeper_t *s) {
+static bool is_in_fast_call(const sleeper_t *s, const heap_t *h) {
   heap_here_t here;
-  bool is_inside = !read_here(s, &here) || here.limit == 0 || here.window == 0;
+  bool is_inside = !read_here(s, h, &here) || here.limit == 0 || here.window == 0;
   signal_fence();
   return is_inside;
 }
@@ -154,10 +156,10 @@ static bool are_closed(const heap_t *h) {
 
 /* From here on its thread does not read its lists, also not to add up what they hold. False: it is
  * about to, or has ended. */
-static bool begin_to_move(sleeper_t *s) {
+static bool begin_to_move(sleeper_t *s, heap_t *h) {
   uint8_t chosen = TAKEN_CHOSEN, moving = (uint8_t)(TAKEN_MOVING + (s - sleepers));
-  s->held = held_sum(heap_held(s->heap), held_moved(s->heap));
-  return atomic8_cas_relaxed(&s->heap->is_taken, &chosen, moving);
+  s->held = held_sum(heap_held(h), held_moved(h));
+  return atomic8_cas_relaxed(&h->is_taken, &chosen, moving);
 }
 
 /* First it is gone here, then it is there: in a child of fork that is made in between, some is
@@ -201,8 +203,7 @@ static void move_chains(heap_t *h, heap_t *to) {
 }
 
 /* `to` keeps nothing before, and after. */
-static void move_all(sleeper_t *s, heap_t *to) {
-  heap_t *h = s->heap;
+static void move_all(sleeper_t *s, heap_t *h, heap_t *to) {
   /* Bound: the classes, here and below */
   for (unsigned c = 0; (c = heap_next_class(h, c)) != 0;) move_class(h, to, c);
   if (h->put_off != 0) move_chains(h, to);
@@ -223,24 +224,25 @@ static void move_all(sleeper_t *s, heap_t *to) {
 static void take_chosen(size_t n, heap_t *to) {
   bool is_any_open = false, is_fenced = to != NULL && os_fence_threads();
   for (sleeper_t *s = sleepers; s < sleepers + n; s++) {
-    if (is_fenced && is_left_alone(s)) close_words(s->heap);
+    heap_t *h = s->heap;
+    if (h != NULL && is_fenced && is_left_alone(s, h)) close_words(h);
     else let_go_of(s);
   }
   is_fenced = is_fenced && os_fence_threads();
   for (sleeper_t *s = sleepers; s < sleepers + n; s++) {
-    if (s->heap == NULL) continue;
-    bool is_its = is_fenced && !is_in_fast_call(s) && are_closed(s->heap) && begin_to_move(s);
-    if (is_its) {
-      move_all(s, to);
+    heap_t *h = s->heap;
+    if (h == NULL) continue;
+    if (is_fenced && !is_in_fast_call(s, h) && are_closed(h) && begin_to_move(s, h)) {
+      move_all(s, h, to);
       continue;
     }
-    open_words(s->heap);
+    open_words(h);
     is_any_open = true;
   }
   if (is_any_open) os_fence_threads();
   for (sleeper_t *s = sleepers; s < sleepers + n; s++) {
-    if (s->heap == NULL) continue;
-    open_words(s->heap);
+    heap_t *h = s->heap;
+    if (h != NULL) open_words(h);
     let_go_of(s);
   }
 }

@@ -127,16 +127,16 @@ static void cancel(void) {
 }
 
 const action_t actions[] = {
-  {"PARK", stay, work_then_let_go, false, true, false},
-  {"COUNT", stay, count_then_let_go, false, false, true},
-  {"REENTER", work_here, judge_strictly, false, true, false},
-  {"REENTER-COLLECT", let_go_here, judge_strictly, false, false, false},
-  {"REENTER-LONGJMP", work_and_jump, work_after_loss, true, false, false},
-  {"FORK", fork_and_wait, judge_strictly, false, true, false},
-  {"FORK-HELPER", stay, fork_then_let_go, false, true, false},
-  {"FORK-CHILD", fork_and_go_on, judge_strictly, false, false, false},
-  {"DIE", snapshot_die, work_after_loss, true, false, false},
-  {"CANCEL", cancel, work_after_loss, true, false, false},
+  {"PARK", stay, work_then_let_go, false, true, false, false},
+  {"COUNT", stay, count_then_let_go, false, false, true, false},
+  {"REENTER", work_here, judge_strictly, false, true, false, true},
+  {"REENTER-COLLECT", let_go_here, judge_strictly, false, false, false, true},
+  {"REENTER-LONGJMP", work_and_jump, work_after_loss, true, false, false, true},
+  {"FORK", fork_and_wait, judge_strictly, false, true, false, true},
+  {"FORK-HELPER", stay, fork_then_let_go, false, true, false, false},
+  {"FORK-CHILD", fork_and_go_on, judge_strictly, false, false, false, true},
+  {"DIE", snapshot_die, work_after_loss, true, false, false, true},
+  {"CANCEL", cancel, work_after_loss, true, false, false, true},
 };
 const size_t action_count = COUNT_OF(actions);
 

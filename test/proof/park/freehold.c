@@ -1575,6 +1575,35 @@ static bool a_handler_is_first(void) {
   return true;
 }
 
+/* ---- what sleeping threads keep -------------------------------------------------------------- */
+
+/* Bins, returned lists and owned slabs of small and medium classes, slices, and frees put off. */
+static void keep_much(void) {
+  for (unsigned i = 0; i < 200; i++) block[i] = get(400);
+  for (unsigned i = 200; i < 230; i++) block[i] = get(2048);
+  for (unsigned i = 230; i < 234; i++) block[i] = get(KIB(100));
+  for (unsigned i = 0; i < 234; i += 1 + (i < 100)) put(block[i]);
+  for (unsigned i = 500; i < 516; i++) put(block[i]);
+}
+static void somebody_sleeps(void) {
+  for (unsigned i = 500; i < 600; i++) block[i] = get(700);
+  in_helper(keep_much);
+}
+static void somebody_sleeps_marked(void) {
+  somebody_sleeps();
+  in_helper(oracle_mark_fast);
+}
+/* The subject itself: as if another were about to take what its heap keeps. */
+static void taken_fresh_end(void) {
+  fresh_end();
+  oracle_note_taken();
+}
+static void taken_with_free_blocks(void) {
+  own_free_blocks();
+  ask_bytes();
+  oracle_note_taken();
+}
+
 /* A handler has jumped out of a fast free before the free did anything. */
 static sigjmp_buf out_of_free;
 static void jump_when_marked(uintptr_t instruction) {
@@ -1974,6 +2003,13 @@ const operation_t freehold_operations[] = {
   {"collect-resting", collect_hard, somebody_rests, NULL, NULL, 0},
   {"collect-resting-raced", collect_hard, somebody_rests, NULL, NULL, 0, others_use_the_resting},
   {"collect-all", collect_hard, some_dirty, NULL, NULL, 0},
+  {"collect-sleepers", collect_hard, somebody_sleeps, NULL, NULL, HEAP_IN_HAND},
+  {"collect-sleepers-marked", collect_hard, somebody_sleeps_marked, NULL, NULL, HEAP_IN_HAND},
+  {"collect-sleepers-sampled", collect_hard, somebody_sleeps, NULL, NULL,
+   HEAP_IN_HAND | IS_SAMPLED},
+  {"malloc-while-taken", malloc_one, taken_fresh_end, hold_one, NULL, OTHER_DIED},
+  {"ask-bytes-while-taken", ask_bytes, taken_with_free_blocks, NULL, NULL, OTHER_DIED},
+  {"thread-exit-taken", NULL, taken_with_free_blocks, NULL, NULL, OTHER_DIED},
   {"collect-locked", collect_locked, some_dirty, NULL, NULL, 0},
   {"collect-holes", collect_hard, thinned_out, NULL, NULL, 0},
   {"collect-at-rest", collect_softly, at_rest, NULL, NULL, 0},

@@ -212,7 +212,16 @@ void oracle_note_last_trim_due(void) {
   own_heap()->trims_due = 1;
 }
 
+void oracle_adopt_taker(void) {
+  atomic64_t *taker = library_hidden("taker");
+  uint64_t (*thread)(void);
+  *(void **)&thread = library_hidden("os_thread");
+  if (atomic64_load_relaxed(taker) != 0) atomic64_store_relaxed(taker, thread());
+}
+
 void oracle_note_look_due(void) { own_heap()->calls = 0; }
+void oracle_note_taken(void) { atomic8_store_relaxed(&own_heap()->is_taken, TAKEN_CHOSEN); }
+void oracle_mark_fast(void) { ((heap_here_t *)(library_tls() + fh.heap_here))->window = 0; }
 
 void oracle_note_pressure(unsigned level) {
   atomic64_store_relaxed(&((budget_t *)library_hidden("budget"))->level, level);
@@ -284,6 +293,13 @@ static void check_surplus(void) {
   if (sum - kept > INT32_MAX) park_fail("the heaps have %zu of %zu slices of surplus", kept, sum);
 }
 
+/* Or one that stood in for it while another took what it keeps. */
+static bool is_own(const heap_t *h) {
+  const heap_t *own = own_heap();
+  while (own != NULL && own != h) own = atomic_ptr_load_relaxed(&own->nested);
+  return own != NULL;
+}
+
 static void add_heaps(left_t *left) {
   const heap_t *own = own_heap();
   if (own != NULL) fh.magazine_is_valid(own);
@@ -291,7 +307,7 @@ static void add_heaps(left_t *left) {
   for (size_t i = 0; i < fh.pool_size(); i++) {
     bool is_claimed;
     const heap_t *h = fh.pool_at(i, &is_claimed);
-    if (h == NULL || !is_claimed || h == own) continue;
+    if (h == NULL || !is_claimed || is_own(h)) continue;
     if (atomic64_load_relaxed(&h->home) != 0) add_heap(left, h);
     else left->places++;
   }

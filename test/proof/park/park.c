@@ -105,7 +105,7 @@ static bool is_round_chosen(uint32_t round) {
 static bool is_chosen(uint32_t round) {
   static unsigned long changes;
   bool is_in_turn = is_round_chosen(round) && ++sweep.chosen % options.every == 0;
-  if (options.action == NULL) return false;
+  if (options.action == NULL || (options.action->by_signal && step_holds_signals())) return false;
   if (options.only != 0) return sweep.points == options.only;
   if (options.action->when_changed) return has_changed() && changes++ % options.every == 0;
   return is_in_turn;
@@ -127,6 +127,7 @@ static void at_point(uintptr_t instruction) {
   if (!snapshot_take(sweep.points, instruction, options.copies)) return;
   step_end();
   traced_adopt(options.action->loses);
+  if (library_is_freehold()) oracle_adopt_taker();
   limit_memory(false);
   snapshot_wake_helper(options.action->helper);
   options.action->take();

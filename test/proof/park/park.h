@@ -114,6 +114,7 @@ char *library_tls(void); /* the calling thread's block */
 typedef void step_point_t(uintptr_t instruction);
 /* there: the next instruction is a swap, and expects what stands here */
 bool step_would_cas(const void *word);
+bool step_holds_signals(void); /* the subject has its signals held back at this point */
 void step_install(void);
 void step_begin(step_point_t *at_point);
 void step_end(void);
@@ -244,6 +245,7 @@ typedef struct {
   bool loses;           /* something may be lost, within bounds */
   bool portable;
   bool when_changed; /* only where what others can see is not what it was at the last point */
+  bool by_signal;    /* by a handler: not where the subject gets no signals */
 } action_t;
 extern const action_t actions[];
 extern const size_t action_count;
@@ -291,6 +293,9 @@ void oracle_sample_after(size_t size, unsigned blocks, size_t interval);
 void oracle_note_last_trim_due(void);
 /* At the end of its next slow call the heap looks at the clock, and how short memory is. */
 void oracle_note_look_due(void);
+void oracle_adopt_taker(void); /* the subject of a copy goes on to take what sleepers keep */
+void oracle_note_taken(void); /* the caller's own heap, by a thread that does no more */
+void oracle_mark_fast(void);  /* likewise: as a fast free does */
 /* ... and whether it has used that class since it began to watch it. */
 void oracle_note_watch_due(size_t size);
 void oracle_note_pressure(unsigned level); /* as the last look found it */

@@ -332,7 +332,11 @@ def is_report(line, functions):
             functions in ({"heap_bad_pointer"}, {"report_and_die"}))
 
 def is_background(line, functions):
-    return functions == {"background"} or "os_thread_start(background)" in line
+    return (functions <= {"background", "sleepers_look", "sleeps"} or
+            "os_thread_start(background)" in line)
+
+def is_awake(line, functions):
+    return (functions <= {"sleepers_held", "sleepers_leave", "let_go_of", "sleepers_end_parents"})
 
 def is_beyond_limits(line, functions):
     return functions == {"places_claim"} and line.strip() == "os_unmap(chunk, shape->chunk_size);"
@@ -369,7 +373,7 @@ def is_of_growth(line, functions):
     return any(word in line for word in ("call_at_growth", "call_step", "&call_from, &from"))
 
 def is_of_parents(line, functions):
-    return (functions <= {"settle_in_child", "users_settle", "users_leave_behind",
+    return (functions <= {"settle_own", "users_settle", "users_leave_behind",
                           "users_take_parents", "pool_claim_parents", "heap_end_parents",
                           "repair"} or
             line.strip().startswith("users_keep(number); /* whoever took it"))
@@ -396,6 +400,8 @@ UNSWEPT = (
     ("report misuse, and do not return", is_report),
     ("the thread of the option background, and its start, which the C library does with all "
      "signals blocked", is_background),
+    ("need a thread that wakes up while another takes what its heap keeps, or a child of fork that "
+     "is made then (unit.sleepers_test)", is_awake),
     ("need more than 262,144 heaps or huge blocks", is_beyond_limits),
     ("need others to be quicker sixteen times in a row", is_unlucky),
     ("need others to claim a window, or slices, between a look and a claim", is_raced),

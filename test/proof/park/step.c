@@ -18,6 +18,7 @@ static uint64_t most; /* 0: no limit */
 static volatile bool was_cut;
 /* the registers, as they are before the instruction */
 static __thread const greg_t *volatile before;
+static __thread volatile bool holds_signals;
 
 static void on_trap(int signal, siginfo_t *info, void *context) {
   greg_t *registers = ((ucontext_t *)context)->uc_mcontext.gregs;
@@ -26,6 +27,7 @@ static void on_trap(int signal, siginfo_t *info, void *context) {
     int kept = errno;
     taken++;
     before = registers;
+    holds_signals = sigismember(&((ucontext_t *)context)->uc_sigmask, SIGUSR1) == 1;
     if (most != 0 && taken > most) {
       was_cut = true;
       stepping = NULL;
@@ -63,6 +65,7 @@ bool step_would_cas(const void *word) {
   return memcmp(word, &expected, (rex & REX_WIDE) != 0 ? 8 : 4) == 0;
 }
 
+bool step_holds_signals(void) { return holds_signals; }
 void step_end(void) { stepping = NULL; }
 void step_set_limit(uint64_t steps) { most = steps; }
 bool step_was_cut(void) { return was_cut; }
