@@ -1589,10 +1589,6 @@ static void somebody_sleeps(void) {
   for (unsigned i = 500; i < 600; i++) block[i] = get(700);
   in_helper(keep_much);
 }
-static void somebody_sleeps_marked(void) {
-  somebody_sleeps();
-  in_helper(oracle_mark_fast);
-}
 /* The subject itself: as if another were about to take what its heap keeps. */
 static void taken_fresh_end(void) {
   fresh_end();
@@ -2004,7 +2000,6 @@ const operation_t freehold_operations[] = {
   {"collect-resting-raced", collect_hard, somebody_rests, NULL, NULL, 0, others_use_the_resting},
   {"collect-all", collect_hard, some_dirty, NULL, NULL, 0},
   {"collect-sleepers", collect_hard, somebody_sleeps, NULL, NULL, HEAP_IN_HAND},
-  {"collect-sleepers-marked", collect_hard, somebody_sleeps_marked, NULL, NULL, HEAP_IN_HAND},
   {"collect-sleepers-sampled", collect_hard, somebody_sleeps, NULL, NULL,
    HEAP_IN_HAND | IS_SAMPLED},
   {"malloc-while-taken", malloc_one, taken_fresh_end, hold_one, NULL, OTHER_DIED},

@@ -221,7 +221,6 @@ void oracle_adopt_taker(void) {
 
 void oracle_note_look_due(void) { own_heap()->calls = 0; }
 void oracle_note_taken(void) { atomic8_store_relaxed(&own_heap()->is_taken, TAKEN_CHOSEN); }
-void oracle_mark_fast(void) { ((heap_here_t *)(library_tls() + fh.heap_here))->window = 0; }
 
 void oracle_note_pressure(unsigned level) {
   atomic64_store_relaxed(&((budget_t *)library_hidden("budget"))->level, level);

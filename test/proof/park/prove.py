@@ -336,7 +336,9 @@ def is_background(line, functions):
             "os_thread_start(background)" in line)
 
 def is_awake(line, functions):
-    return (functions <= {"sleepers_held", "sleepers_leave", "let_go_of", "sleepers_end_parents"})
+    return (functions <= {"sleepers_held", "sleepers_leave", "let_go_of", "sleepers_end_parents",
+                          "open_words"} or
+            functions == {"take_chosen"} and ("open" in line or "h != NULL" in line))
 
 def is_beyond_limits(line, functions):
     return functions == {"places_claim"} and line.strip() == "os_unmap(chunk, shape->chunk_size);"
