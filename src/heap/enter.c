@@ -148,6 +148,12 @@ static heap_t *nested_of(heap_t *h) {
   return none;
 }
 
+static cold void take_mark_away(heap_t *h, bool has_fast) {
+  if (has_fast) here_open(atomic64_load_relaxed(&h->home));
+  signal_fence();
+  h->busy = 0;
+}
+
 /* Marks the heap, which is not marked; false if another thread is taking what it keeps. Whoever
  * does looks for the mark after a fence for all threads (sleepers.c), so one of the two sees the
  * other. */
@@ -156,11 +162,8 @@ static always_inline bool mark_unless_taken(heap_t *h, bool has_fast) {
   signal_fence();
   bool is_taken = heap_is_taken(h);
   signal_fence();
-  if (likely(!is_taken)) return true;
-  if (has_fast) here_open(atomic64_load_relaxed(&h->home));
-  signal_fence();
-  h->busy = 0;
-  return false;
+  if (unlikely(is_taken)) take_mark_away(h, has_fast);
+  return likely(!is_taken);
 }
 
 /* The heap, or the one that stands in for it. */
@@ -175,9 +178,8 @@ static cold heap_t *enter_any(heap_t *h) {
 /* `h` is the thread's own. */
 static always_inline heap_t *enter(heap_t *h) {
   bool has_fast = likely(!heap_here.is_closed);
-  if (unlikely(is_marked(h, has_fast)) || unlikely(!mark_unless_taken(h, has_fast)))
-    return enter_any(h);
-  return h;
+  bool is_entered = likely(!is_marked(h, has_fast)) && mark_unless_taken(h, has_fast);
+  return likely(is_entered) ? h : enter_any(h);
 }
 
 heap_t *heap_enter(void) {

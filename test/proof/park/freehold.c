@@ -1586,9 +1586,12 @@ static void keep_much(void) {
   for (unsigned i = 500; i < 516; i++) put(block[i]);
 }
 static void somebody_sleeps(void) {
+  in_helper(long_list);
   for (unsigned i = 500; i < 600; i++) block[i] = get(700);
   in_helper(keep_much);
 }
+static void keep_one(void) { put(get(400)); }
+static void somebody_sleeps_with_little(void) { in_helper(keep_one); }
 /* The subject itself: as if another were about to take what its heap keeps. */
 static void taken_fresh_end(void) {
   fresh_end();
@@ -1768,6 +1771,10 @@ static void some_sampled(void) {
   for (unsigned i = 0; i < 10; i++) put(get(400));
   get(400), get(KIB(100));
   if ((sink = open("/dev/null", O_WRONLY)) < 0) park_fail("no /dev/null");
+}
+static void somebody_sleeps_sampled(void) {
+  somebody_sleeps();
+  sample(SAMPLE_EACH);
 }
 static void hear(void *p, size_t of, uint64_t bytes, void *context) {
   if (of > bytes) park_fail("%p stands for less than itself, %p", p, context);
@@ -2000,7 +2007,8 @@ const operation_t freehold_operations[] = {
   {"collect-resting-raced", collect_hard, somebody_rests, NULL, NULL, 0, others_use_the_resting},
   {"collect-all", collect_hard, some_dirty, NULL, NULL, 0},
   {"collect-sleepers", collect_hard, somebody_sleeps, NULL, NULL, HEAP_IN_HAND},
-  {"collect-sleepers-sampled", collect_hard, somebody_sleeps, NULL, NULL,
+  {"collect-sleepers-little", collect_hard, somebody_sleeps_with_little, NULL, NULL, HEAP_IN_HAND},
+  {"collect-sleepers-sampled", collect_hard, somebody_sleeps_sampled, NULL, NULL,
    HEAP_IN_HAND | IS_SAMPLED},
   {"malloc-while-taken", malloc_one, taken_fresh_end, hold_one, NULL, OTHER_DIED},
   {"ask-bytes-while-taken", ask_bytes, taken_with_free_blocks, NULL, NULL, OTHER_DIED},

@@ -338,10 +338,13 @@ def is_background(line, functions):
 def is_awake(line, functions):
     return (functions <= {"sleepers_held", "sleepers_leave", "let_go_of", "sleepers_end_parents",
                           "open_words"} or
-            functions == {"take_chosen"} and ("open" in line or "h != NULL" in line))
+            line.strip() in ("open_words(h);", "else let_go_of(s);"))
 
 def is_beyond_limits(line, functions):
     return functions == {"places_claim"} and line.strip() == "os_unmap(chunk, shape->chunk_size);"
+
+def is_together(line, functions):
+    return functions == {"sleepers_take_all"} and line.strip() in ("take_first(n);", "n = 0;")
 
 def is_unlucky(line, functions):
     return (functions <= {"claim_run", "claim_runs", "map_next", "grow_by", "grow_claim"} and
@@ -355,11 +358,12 @@ def is_raced(line, functions):
              line.strip() in ("slices_give_back(a, slice, missing);", "return false;")))
 
 def is_refused(line, functions):
-    """By a system that lets go of nothing, or moves no pages."""
+    """By a system that lets go of nothing, moves no pages, or makes no fences."""
     return line.strip() in ("if (claimed != 0) arena_put_back(a, word, claimed);",
                             "arena_put_back(a, word, bit);",
                             "if (result == OS_MAPPED) os_unmap(to, size);",
-                            "if (left == 0 && has_grown) return true;")
+                            "if (left == 0 && has_grown) return true;",
+                            "end_taking(t);")
 
 def is_at_most_mappings(line, functions):
     return line.strip() in ("if (os_map_at(to, size) != OS_MAPPED) return false;",
@@ -404,10 +408,11 @@ UNSWEPT = (
      "signals blocked", is_background),
     ("need a thread that wakes up while another takes what its heap keeps, or a child of fork that "
      "is made then (unit.sleepers_test)", is_awake),
+    ("need as many sleeping threads as are taken together", is_together),
     ("need more than 262,144 heaps or huge blocks", is_beyond_limits),
     ("need others to be quicker sixteen times in a row", is_unlucky),
     ("need others to claim a window, or slices, between a look and a claim", is_raced),
-    ("need a system that refuses an munmap or an mremap", is_refused),
+    ("need a system that refuses an munmap, an mremap or a membarrier", is_refused),
     ("need a process one mapping below the most that it may have", is_at_most_mappings),
     ("need an address space with something in every window", is_crowded),
     ("need two discards in a millisecond", is_too_fast),
