@@ -1597,6 +1597,11 @@ static void taken_fresh_end(void) {
   fresh_end();
   oracle_note_taken();
 }
+static void taken_with_large(void) {
+  own(KIB(100), 1);
+  let_go(0, 1, 1);
+  oracle_note_taken();
+}
 static void taken_with_free_blocks(void) {
   own_free_blocks();
   ask_bytes();
@@ -2011,6 +2016,7 @@ const operation_t freehold_operations[] = {
   {"collect-sleepers-sampled", collect_hard, somebody_sleeps_sampled, NULL, NULL,
    HEAP_IN_HAND | IS_SAMPLED},
   {"malloc-while-taken", malloc_one, taken_fresh_end, hold_one, NULL, OTHER_DIED},
+  {"free-large-while-taken", free_first, taken_with_large, NULL, NULL, OTHER_DIED},
   {"ask-bytes-while-taken", ask_bytes, taken_with_free_blocks, NULL, NULL, OTHER_DIED},
   {"thread-exit-taken", NULL, taken_with_free_blocks, NULL, NULL, OTHER_DIED},
   {"collect-locked", collect_locked, some_dirty, NULL, NULL, 0},
