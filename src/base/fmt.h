@@ -1,5 +1,5 @@
 /* fmt.h - text into a caller's buffer                                                 layer 0: base
- * Owns:    nothing.   Called by: support, secure, api, tools.
+ * Owns:    nothing.   Called by: os, support, secure, api, tools.
  *          Calls: the drain that the caller gave.
  * Threads: one writer to a fmt_t; any number of them at once. No allocation, no locale, no errno,
  *          no stdio: safe in a signal handler and after a detected corruption.

@@ -41,7 +41,13 @@ static always_inline void mark(heap_t *h, bool has_fast) {
   here_mark();
 }
 
+bool heap_stands_in(const heap_t *h) {
+  const heap_t *own = heap_of_thread();
+  return HEAPS_CAN_BE_TAKEN && h != own && own != NULL && !is_any_marked(own);
+}
+
 static always_inline void unmark(heap_t *h) {
+  if (unlikely(heap_stands_in(h))) heap_give_up_all(h); /* nobody would take it from there */
   ASSERT_VALID(heap_is_valid(h));
   signal_fence();
   if (h == heap_of_thread()) {

@@ -18,6 +18,9 @@ hidden heap_t *heap_enter(void);
 hidden heap_t *heap_enter_own(void);     /* NULL also if the thread has none */
 hidden heap_t *heap_enter_to_free(void); /* NULL also if it has none and frees little */
 hidden void heap_exit(heap_t *h);
+/* Does `h` stand in for the thread's own heap, not because a handler has interrupted a call, but
+ * because another thread takes what that keeps (sleepers.c), or did? */
+hidden bool heap_stands_in(const heap_t *h);
 /* Calls `call` in each thread that has a heap, before it ends. */
 hidden void heap_before_leave(void (*call)(void));
 /* heap_closed was set: closes the thread's fast paths, unless a handler has interrupted them. */

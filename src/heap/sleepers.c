@@ -34,6 +34,7 @@ enum {
 
 typedef struct {
   heap_t *heap; /* NULL: let go of */
+  heap_t *to;   /* where what it keeps goes, if it is closed */
   size_t number;
   uint64_t word;     /* of its place in users.c, as it was chosen */
   const void *marks; /* likewise */
@@ -60,7 +61,8 @@ static bool choose_sleeper(sleeper_t *s, size_t number, uint64_t me) {
   bool is_claimed;
   heap_t *h = thread != 0 && thread != me && marks != NULL ? pool_at(number, &is_claimed) : NULL;
   if (h == NULL || heap_is_taken(h) || !keeps_anything(h)) return false;
-  *s = (sleeper_t){h, number, word, marks, {0, 0}};
+  if (!os_thread_is_asleep(os_thread_half(thread))) return false; /* it would only be disturbed */
+  *s = (sleeper_t){h, NULL, number, word, marks, {0, 0}};
   atomic8_store_relaxed(&h->is_taken, TAKEN_CHOSEN);
   return true;
 }
@@ -70,11 +72,12 @@ static bool choose_sleeper(sleeper_t *s, size_t number, uint64_t me) {
 static void let_go_of(sleeper_t *s) {
   heap_t *h = s->heap;
   if (h == NULL) return;
-  s->heap = NULL;
   signal_fence();
   uint8_t taken = atomic8_load_relaxed(&h->is_taken);
   /* Progress: its thread asked for its bytes, or has ended */
   while (!atomic8_cas_relaxed(&h->is_taken, &taken, TAKEN_NOT)) continue;
+  signal_fence();
+  s->heap = NULL; /* only now: a child of fork opens what is noted here */
   if (taken != TAKEN_LEFT) return;
   users_begin(s->number);
   owned_recount(h);
@@ -202,8 +205,9 @@ static void move_chains(heap_t *h, heap_t *to) {
   h->put_off = 0;
 }
 
-/* `to` keeps nothing before, and after. */
-static void move_all(sleeper_t *s, heap_t *h, heap_t *to) {
+/* The heap to which it goes keeps nothing yet. */
+static void move_all(sleeper_t *s, heap_t *h) {
+  heap_t *to = s->to;
   /* Bound: the classes, here and below */
   for (unsigned c = 0; (c = heap_next_class(h, c)) != 0;) move_class(h, to, c);
   if (h->put_off != 0) move_chains(h, to);
@@ -214,18 +218,35 @@ static void move_all(sleeper_t *s, heap_t *h, heap_t *to) {
   for (unsigned c = 0; (c = heap_next_class(to, c)) != 0;)
     for (slab_t *o = owned_first(to, c); o != NULL; o = o->next) /* Bound: owned slabs */
       to->idle += o->idleness == SLAB_IDLE;
-  held_add(to);
-  heap_empty(to);
 }
 
 /* ---- several heaps --------------------------------------------------------------------------- */
 
+/* A heap with nothing in it, which is busy: should it be left halfway, others let it be. */
+static heap_t *claim_empty(void) {
+  heap_t *to = pool_claim();
+  if (to == NULL) return NULL;
+  to->busy = 1;
+  users_begin(heap_number(to));
+  held_add(to);
+  heap_empty(to); /* it may have rested */
+  return to;
+}
+
+/* Its thread may go on before all that it kept has gone back. */
+static void end_moved(sleeper_t *s) {
+  if (s->to == NULL) return;
+  held_add(s->to);
+  heap_end(s->to);
+}
+
 /* Each step is done for all of the first `n`, and then there is a fence. */
-static void take_chosen(size_t n, heap_t *to) {
-  bool is_any_open = false, is_fenced = to != NULL && os_fence_threads();
+static void take_first(size_t n) {
+  bool is_any_open = false, is_fenced = os_fence_threads();
   for (sleeper_t *s = sleepers; s < sleepers + n; s++) {
     heap_t *h = s->heap;
-    if (h != NULL && is_fenced && is_left_alone(s, h)) close_words(h);
+    if (h != NULL && is_fenced && is_left_alone(s, h)) s->to = claim_empty();
+    if (s->to != NULL) close_words(h);
     else let_go_of(s);
   }
   is_fenced = is_fenced && os_fence_threads();
@@ -233,7 +254,7 @@ static void take_chosen(size_t n, heap_t *to) {
     heap_t *h = s->heap;
     if (h == NULL) continue;
     if (is_fenced && !is_in_fast_call(s, h) && are_closed(h) && begin_to_move(s, h)) {
-      move_all(s, h, to);
+      move_all(s, h);
       continue;
     }
     open_words(h);
@@ -245,19 +266,7 @@ static void take_chosen(size_t n, heap_t *to) {
     if (h != NULL) open_words(h);
     let_go_of(s);
   }
-}
-
-/* The heap to which all is moved is busy: should it be left halfway, others let it be. */
-static void take_first(size_t n) {
-  heap_t *to = pool_claim();
-  if (to != NULL) {
-    to->busy = 1;
-    users_begin(heap_number(to));
-    held_add(to);
-    heap_empty(to); /* it may have rested */
-  }
-  take_chosen(n, to);
-  if (to != NULL) pool_release(to);
+  for (sleeper_t *s = sleepers; s < sleepers + n; s++) end_moved(s);
 }
 
 /* ---- one at a time --------------------------------------------------------------------------- */
@@ -283,22 +292,6 @@ static bool begin_taking(taking_t *t) {
   return false;
 }
 
-void sleepers_take_all(void) {
-  taking_t t;
-  if (!begin_taking(&t)) return;
-  size_t n = 0;
-  for (size_t number = 0; number < pool_size(); number++) { /* Bound: the places */
-    n += choose_sleeper(&sleepers[n], number, t.me);
-    if (n < TOGETHER) continue;
-    take_first(n);
-    n = 0;
-  }
-  if (n != 0) take_first(n);
-  end_taking(&t);
-}
-
-/* ---- in the background ----------------------------------------------------------------------- */
-
 /* The processor time of its thread, at the last look; its lowest bit is set. */
 static large_table uint32_t spent_at[PLACES_CHUNKS * PLACES_IN_CHUNK];
 
@@ -312,20 +305,35 @@ static bool sleeps(size_t number) {
   return before == spent_at[number];
 }
 
+/* Of the places from `first` on, before `end`. */
+static void take_between(size_t first, size_t end, uint64_t me, bool only_asleep) {
+  size_t n = 0;
+  for (size_t number = first; number < end; number++) { /* Bound: `end` */
+    if (!only_asleep || sleeps(number)) n += choose_sleeper(&sleepers[n], number, me);
+    if (n < TOGETHER) continue;
+    take_first(n);
+    n = 0;
+  }
+  if (n != 0) take_first(n);
+}
+
+void sleepers_take_all(void) {
+  taking_t t;
+  if (!begin_taking(&t)) return;
+  take_between(0, pool_size(), t.me, false);
+  end_taking(&t);
+}
+
 void sleepers_look(void) {
   static size_t next;
   static uint32_t ended; /* the last round */
   taking_t t;
-  size_t n = 0;
   if (next == 0 && os_ms_between(ended, os_now_ms()) < SLEEP_MS) return;
   if (!begin_taking(&t)) return;
-  for (size_t i = 0; i < SLEEPER_LOOKS && next < pool_size() && n < TOGETHER; i++, next++)
-    if (sleeps(next)) n += choose_sleeper(&sleepers[n], next, t.me);
-  if (next >= pool_size()) {
-    next = 0;
-    ended = os_now_ms();
-  }
-  if (n != 0) take_first(n);
+  size_t end = min_size(next + SLEEPER_LOOKS, pool_size());
+  take_between(next, end, t.me, true);
+  next = end < pool_size() ? end : 0;
+  if (next == 0) ended = os_now_ms();
   end_taking(&t);
 }
 

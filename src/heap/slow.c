@@ -60,7 +60,8 @@ static always_inline void *allocate_once(heap_t *h, unsigned c, size_t size, siz
  * is one slab of 64 KiB, for blocks of this size, until memory is below the limit again. */
 enum { RESERVED_SIZE = 1024 };
 static cold bool open_reserve(heap_t *h, size_t size, size_t alignment) {
-  bool is_handler = h != heap_of_thread(), was_closed = h->reserve == RESERVE_DENIED;
+  bool is_handler = h != heap_of_thread() && !heap_stands_in(h),
+       was_closed = h->reserve == RESERVE_DENIED;
   if (heap_tag(h) != NULL || !budget_is_spent(SLICE_SIZE)) return false;
   if (was_closed) h->reserve = RESERVE_GRANTED;
   if ((was_closed && !is_handler) || size > RESERVED_SIZE || alignment > CLASS_STEP) return false;
@@ -112,6 +113,15 @@ void *heap_malloc_empty(size_t alignment) {
   return h != NULL && alignment <= EMPTY_ALIGNED ? empty_malloc(h, alignment) : NULL;
 }
 
+/* The heap that stood in for the thread's own had none, at a limit. */
+static cold void *allocate_again(size_t size, size_t alignment) {
+  heap_t *h = heap_enter();
+  if (h == NULL) return NULL;
+  void *block = allocate_or_shrink(h, size, alignment, true);
+  heap_exit(h);
+  return block;
+}
+
 static always_inline void *enter_and_allocate(size_t alignment, size_t size) {
   if (unlikely(size == 0)) {
     void *empty = heap_malloc_empty(alignment);
@@ -120,8 +130,9 @@ static always_inline void *enter_and_allocate(size_t alignment, size_t size) {
   heap_t *h = size <= PTRDIFF_MAX ? heap_enter() : NULL;
   if (h == NULL) return NULL;
   void *block = allocate_or_shrink(h, size, alignment, true);
+  bool stands_in = unlikely(block == NULL) && heap_stands_in(h);
   heap_exit(h);
-  return block;
+  return unlikely(stands_in) ? allocate_again(size, alignment) : block;
 }
 
 cold void *heap_malloc_slow(size_t size) {

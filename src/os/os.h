@@ -186,6 +186,9 @@ hidden bool os_fence_threads(void);
  * Left out are those of its own mistakes, and one for which the C library waits. */
 hidden uint64_t os_hold_signals(void);
 hidden void os_release_signals(uint64_t before);
+/* Does the thread of that number, of this process, wait for something else than a processor? False
+ * if the system does not say. */
+hidden bool os_thread_is_asleep(uint32_t number);
 /* Processor time of the thread of that number, of this process, ns. 0: not known. */
 hidden uint64_t os_thread_spent_ns(uint32_t number);
 /* The thread is one of `caller`'s process, and has ended: what it wrote is seen. False in doubt. */

@@ -8,7 +8,8 @@
  *                                  told that memory is near or over, by how much, and what is left
  * budget_probe sleepers N [KIB]    N threads, one after another, take 1 MiB in blocks of all sizes,
  *                                  free it and sleep; or KIB of each size, one after the other,
- *                                  three times. Writes what the library has in memory then
+ *                                  three times. Writes what the library has in memory then.
+ * budget_probe sleepers N KIB S    likewise, but without fh_collect, after S seconds
  * budget_probe scattered MIB       takes MIB in small blocks and frees all but one of each 64 KiB;
  *                                  writes what is in memory then
  * budget_probe refused N           N threads take blocks of 5,000 bytes until they are refused,
@@ -155,7 +156,7 @@ static void *run_and_sleep(void *context) {
   return NULL;
 }
 
-static int run_sleepers(size_t count, size_t kib) {
+static int run_sleepers(size_t count, size_t kib, unsigned seconds) {
   pthread_attr_t small;
   sem_init(&asleep, 0, 0);
   pthread_attr_init(&small);
@@ -166,7 +167,8 @@ static int run_sleepers(size_t count, size_t kib) {
   }
   for (size_t i = 0; i < count; i++) sem_wait(&asleep);
   make_calls(); /* somebody's slow calls */
-  fh_collect(true);
+  if (seconds != 0) sleep(seconds);
+  else fh_collect(true);
   fh_stats_t s = figures();
   printf("%llu %llu\n", (unsigned long long)s.resident, (unsigned long long)s.threads);
   return 0;
@@ -223,10 +225,12 @@ int main(int argc, char **argv) {
   if (strcmp(what, "grow") == 0 && argc > 3) return run_grow(mib, strtoull(argv[3], NULL, 10));
   if (strcmp(what, "callback") == 0) return run_callback(mib);
   if (strcmp(what, "sleepers") == 0)
-    return run_sleepers(mib, argc > 3 ? strtoull(argv[3], NULL, 10) : 0);
+    return run_sleepers(mib, argc > 3 ? strtoull(argv[3], NULL, 10) : 0,
+                        argc > 4 ? (unsigned)strtoul(argv[4], NULL, 10) : 0);
   if (strcmp(what, "scattered") == 0) return run_scattered(mib);
   if (strcmp(what, "refused") == 0) return run_refused(mib);
-  fprintf(stderr, "budget_probe: figures MIB | grow MIB KEEP | callback MIB | sleepers N [KIB] | "
-                  "scattered MIB | refused N\n");
+  fprintf(stderr,
+          "budget_probe: figures MIB | grow MIB KEEP | callback MIB | sleepers N [KIB [S]] | "
+          "scattered MIB | refused N\n");
   return 2;
 }

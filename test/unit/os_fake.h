@@ -48,6 +48,7 @@ typedef struct {
    * are no such fences */
   bool (*at_fence)(unsigned number);
   unsigned fences;
+  uint32_t awake;                        /* the thread that is not asleep */
   uint64_t (*spent_ns)(uint32_t thread); /* what os_thread_spent_ns says, if not NULL */
   atomic32_t looks;                      /* how often it was asked */
   atomic32_t clock_reads;

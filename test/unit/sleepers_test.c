@@ -139,6 +139,15 @@ TEST(sleepers, without_fences_nothing_is_taken, "") {
   end();
 }
 
+TEST(sleepers, a_thread_that_runs_is_not_disturbed, "") {
+  begin(succeed);
+  os_fake.awake = (uint32_t)users_thread(heap_number(its_heap));
+  sleepers_take_all();
+  CHECK(!keeps_nothing(its_heap));
+  CHECK_EQ(os_fake.fences, 1u); /* whether there are any */
+  end();
+}
+
 /* ---- what is not ----------------------------------------------------------------------------- */
 
 typedef struct {

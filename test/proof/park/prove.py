@@ -332,7 +332,7 @@ def is_report(line, functions):
             functions in ({"heap_bad_pointer"}, {"report_and_die"}))
 
 def is_background(line, functions):
-    return (functions <= {"background", "sleepers_look", "sleeps"} or
+    return (functions <= {"background", "sleepers_look", "sleeps"} or "sleeps(number)" in line or
             "os_thread_start(background)" in line)
 
 def is_awake(line, functions):
@@ -344,7 +344,7 @@ def is_beyond_limits(line, functions):
     return functions == {"places_claim"} and line.strip() == "os_unmap(chunk, shape->chunk_size);"
 
 def is_together(line, functions):
-    return functions == {"sleepers_take_all"} and line.strip() in ("take_first(n);", "n = 0;")
+    return line.strip() in ("take_first(n);", "n = 0;")
 
 def is_unlucky(line, functions):
     return (functions <= {"claim_run", "claim_runs", "map_next", "grow_by", "grow_claim"} and
