@@ -284,9 +284,12 @@ FH_API bool fh_heap_visit_areas(fh_heap_t *heap, fh_area_visitor_t *visitor, voi
 /* ---- upkeep ---------------------------------------------------------------------------------- */
 
 /* Gives back what the calling thread keeps for its next calls, and what ended threads left for
- * others; with `force` also every dirty page, whatever the purge options say. Other threads give
- * back what they keep with their next calls on the slow path, and only if `force` is true. Time in
- * proportion to the slabs and heaps; never waits. Ours. */
+ * others; with `force` also every dirty page, whatever the purge options say. With `force` what
+ * sleeping threads keep goes back as well, where it can be taken (docs/promises.md, section 4).
+ * Other threads then give back what they keep with their next calls on the slow path. Time in
+ * proportion to the slabs and heaps. It waits for no thread; the first time that there are sleeping
+ * threads the system may take some milliseconds. Signals of the calling thread are held back
+ * meanwhile. Ours. */
 FH_API void fh_collect(bool force);
 
 /* Memory that the program brings, for freehold to hand out blocks of: huge pages, memory of a node
@@ -419,7 +422,7 @@ typedef struct fh_stats {
    * interrupted the allocator; none of fh_heap_t */
   uint64_t threads;
   uint64_t heaps;           /* heaps made, less those given back to the system */
-  uint64_t nested;          /* calls that interrupted a call of their own thread */
+  uint64_t nested;          /* calls that interrupted one of their thread, or met a taker */
   /* memory */
   uint64_t arenas;          /* arenas in `mapped` */
   fh_class_stats_t total;

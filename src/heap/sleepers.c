@@ -296,7 +296,7 @@ static bool begin_taking(taking_t *t) {
 static large_table uint32_t spent_at[PLACES_CHUNKS * PLACES_IN_CHUNK];
 
 /* Has the thread of the heap at that place not run since the last look? */
-static bool sleeps(size_t number) {
+static out_of_line bool sleeps(size_t number) {
   uint64_t thread = users_thread(number);
   uint64_t spent = thread != 0 ? os_thread_spent_ns(os_thread_half(thread)) : 0;
   if (spent == 0) return false;
@@ -353,10 +353,14 @@ held_t sleepers_held(heap_t *h) {
   }
 }
 
+/* Nobody is to find the heap by its word, or what stood in for it by way of it: the taker ends it. */
 bool sleepers_leave(heap_t *h) {
   if (likely(!heap_is_taken(h))) return false;
   held_t held = sleepers_held(h);
   uint8_t taken = atomic8_load_relaxed(&h->is_taken);
+  users_leave(heap_number(h));
+  atomic_ptr_store_relaxed(&h->nested, NULL);
+  signal_fence();
   while (taken != TAKEN_NOT) { /* Progress: the taker went on */
     if (!atomic8_cas_relaxed(&h->is_taken, &taken, TAKEN_LEFT)) continue;
     held_take_off(held);
@@ -371,9 +375,12 @@ void sleepers_end_parents(void) {
   if (!atomic64_cas_relaxed(&taker, &who, me)) return;
   for (sleeper_t *s = sleepers; s < sleepers + TOGETHER; s++) {
     if (s->heap == NULL) continue;
-    open_words(s->heap);
-    if (atomic8_load_relaxed(&s->heap->is_taken) == TAKEN_LEFT) users_keep(s->number);
-    atomic8_store_relaxed(&s->heap->is_taken, TAKEN_NOT);
+    heap_t *h = s->heap;
+    uint8_t taken = atomic8_load_relaxed(&h->is_taken);
+    open_words(h);
+    if (taken == TAKEN_LEFT) users_keep(s->number);
+    if (taken >= TAKEN_MOVING) held_set_moved(h, held_less(s->held, heap_held(h)));
+    atomic8_store_relaxed(&h->is_taken, TAKEN_NOT);
     s->heap = NULL;
   }
   atomic64_store_relaxed(&taker, 0);

@@ -113,26 +113,23 @@ void *heap_malloc_empty(size_t alignment) {
   return h != NULL && alignment <= EMPTY_ALIGNED ? empty_malloc(h, alignment) : NULL;
 }
 
-/* The heap that stood in for the thread's own had none, at a limit. */
-static cold void *allocate_again(size_t size, size_t alignment) {
-  heap_t *h = heap_enter();
-  if (h == NULL) return NULL;
-  void *block = allocate_or_shrink(h, size, alignment, true);
-  heap_exit(h);
-  return block;
-}
-
 static always_inline void *enter_and_allocate(size_t alignment, size_t size) {
   if (unlikely(size == 0)) {
     void *empty = heap_malloc_empty(alignment);
     if (likely(empty != NULL)) return empty;
   }
-  heap_t *h = size <= PTRDIFF_MAX ? heap_enter() : NULL;
-  if (h == NULL) return NULL;
-  void *block = allocate_or_shrink(h, size, alignment, true);
-  bool stands_in = unlikely(block == NULL) && heap_stands_in(h);
-  heap_exit(h);
-  return unlikely(stands_in) ? allocate_again(size, alignment) : block;
+  if (unlikely(size > PTRDIFF_MAX)) return NULL;
+  void *block;
+  bool is_second = false, may_be_in_own; /* by now, for what stood in for it had none, at a limit */
+  do {                                   /* Bound: twice */
+    heap_t *h = heap_enter();
+    if (h == NULL) return NULL;
+    block = allocate_or_shrink(h, size, alignment, true);
+    may_be_in_own = unlikely(block == NULL) && !is_second && heap_stands_in(h);
+    is_second = true;
+    heap_exit(h);
+  } while (unlikely(may_be_in_own));
+  return block;
 }
 
 cold void *heap_malloc_slow(size_t size) {

@@ -44,6 +44,8 @@ held_t heap_held(const heap_t *h) {
 
 held_t held_sum(held_t a, held_t b) { return (held_t){a.ready + b.ready, a.freed + b.freed}; }
 
+held_t held_less(held_t a, held_t b) { return (held_t){a.ready - b.ready, a.freed - b.freed}; }
+
 held_t held_moved(const heap_t *h) {
   return (held_t){atomic64_load_relaxed(&h->own->moved_ready),
                   atomic64_load_relaxed(&h->own->moved_freed)};

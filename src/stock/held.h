@@ -17,6 +17,7 @@ typedef struct {
 
 hidden held_t heap_held(const heap_t *h);
 hidden held_t held_sum(held_t a, held_t b);
+hidden held_t held_less(held_t a, held_t b);
 /* What it held and another thread has taken since: for its thread it counts as if it were there
  * still. */
 hidden held_t held_moved(const heap_t *h);

@@ -54,6 +54,6 @@ hidden int32_t users_count(void);
 /* How many of the threads that have a heap can run at a time; two at least. */
 hidden size_t users_running(void);
 /* Are they more than the option caching_threads says? Then none keeps what was its due. Of ten
- * thousand threads few run at a time, and what the others keep nobody can take. */
+ * thousand threads few run at a time. */
 hidden bool users_are_many(void);
 hidden bool users_are_valid(size_t places); /* of so many */

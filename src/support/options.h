@@ -75,11 +75,11 @@
     "sixteen times as much in runs, and 8M besides in single slices.")                           \
   X(caching_threads, int,  1024,     1,         1000000,         ANY,                            \
     "While more threads than this have called malloc and not ended, each keeps next to nothing " \
-    "for its next calls, which take more time then. Nobody else can use what a sleeping thread " \
-    "keeps.")                                                                                    \
+    "for its next calls, which take more time then.")                                            \
   X(background,     bool,  false,    false,     true,            START,                          \
-    "A thread of the library's own gives memory back, also when the program sleeps; a child of " \
-    "fork, and so a daemon that forks when it starts, has none.")                                \
+    "A thread of the library's own gives memory back, also when the program sleeps, and what "   \
+    "other threads keep that sleep; a child of fork, and so a daemon that forks when it "        \
+    "starts, has none.")                                \
   X(deepbind,       word,  DEEPBIND_IGNORE, DEEPBIND_IGNORE, DEEPBIND_KEEP, ANY,                 \
     "With the shared library: plug-ins opened with RTLD_DEEPBIND use this malloc too, or keep "  \
     "libc's.")                                                                                   \

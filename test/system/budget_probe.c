@@ -9,7 +9,8 @@
  * budget_probe sleepers N [KIB]    N threads, one after another, take 1 MiB in blocks of all sizes,
  *                                  free it and sleep; or KIB of each size, one after the other,
  *                                  three times. Writes what the library has in memory then.
- * budget_probe sleepers N KIB S    likewise, but without fh_collect, after S seconds
+ * budget_probe sleepers N KIB S    likewise, but without fh_collect: after S seconds, or once it is
+ *                                  less than 32 MiB
  * budget_probe scattered MIB       takes MIB in small blocks and frees all but one of each 64 KiB;
  *                                  writes what is in memory then
  * budget_probe refused N           N threads take blocks of 5,000 bytes until they are refused,
@@ -157,6 +158,7 @@ static void *run_and_sleep(void *context) {
 }
 
 static int run_sleepers(size_t count, size_t kib, unsigned seconds) {
+  enum { ENOUGH = 32 << 20 };
   pthread_attr_t small;
   sem_init(&asleep, 0, 0);
   pthread_attr_init(&small);
@@ -167,8 +169,8 @@ static int run_sleepers(size_t count, size_t kib, unsigned seconds) {
   }
   for (size_t i = 0; i < count; i++) sem_wait(&asleep);
   make_calls(); /* somebody's slow calls */
-  if (seconds != 0) sleep(seconds);
-  else fh_collect(true);
+  if (seconds == 0) fh_collect(true);
+  for (unsigned waited = 0; waited < seconds && figures().resident >= ENOUGH; waited++) sleep(1);
   fh_stats_t s = figures();
   printf("%llu %llu\n", (unsigned long long)s.resident, (unsigned long long)s.threads);
   return 0;

@@ -1,5 +1,6 @@
 """Budgets: what a program sees of `memory_soft`, percentages and the limit of its container."""
 import os
+import platform
 import sys
 import tempfile
 import unittest
@@ -9,6 +10,7 @@ import support  # noqa: E402
 
 PROBE = support.program("budget_probe")
 MiB = 1 << 20
+TAKES = platform.machine() == "x86_64"  # heaps are taken from sleeping threads
 VERSION_1 = "/sys/fs/cgroup/memory"
 VERSION_2 = "/sys/fs/cgroup/unified"
 
@@ -145,8 +147,8 @@ class Files(unittest.TestCase):
 class Sleepers(unittest.TestCase):
     """Threads that each ran through 1 MiB of all sizes, freed it, and sleep."""
 
-    def resident(self, threads, options):
-        result = support.run([PROBE, "sleepers", str(threads)],
+    def resident(self, threads, options, *parameters):
+        result = support.run([PROBE, "sleepers", str(threads), *parameters],
                              support.preloaded(options=options), timeout=200)
         self.assertEqual(result.returncode, 0, result.stderr)
         resident, in_use = numbers(result)
@@ -154,13 +156,22 @@ class Sleepers(unittest.TestCase):
         return resident
 
     def test_those_beyond_caching_threads_keep_next_to_nothing(self):
-        self.assertLess(self.resident(3000, "caching_threads:32"), 64 * MiB)
+        self.assertLess(self.resident(3000, "caching_threads:32", "0", "1"), 64 * MiB)
 
     def test_in_the_background_likewise(self):
-        self.assertLess(self.resident(1000, "caching_threads:32,background:on"), 48 * MiB)
+        self.assertLess(self.resident(1000, "caching_threads:32,background:on", "0", "1"), 48 * MiB)
 
     def test_by_default_a_thousand_keep_what_they_had(self):
-        self.assertLess(self.resident(3000, None), 1100 * MiB)
+        self.assertLess(self.resident(3000, None, "0", "1"), 1100 * MiB)
+
+    @unittest.skipUnless(TAKES, "heaps are taken on x86-64 alone")
+    def test_what_they_keep_is_taken_on_request(self):
+        self.assertLess(self.resident(3000, None), 32 * MiB)
+        self.assertLess(self.resident(300, None, "300"), 32 * MiB)
+
+    @unittest.skipUnless(TAKES, "heaps are taken on x86-64 alone")
+    def test_in_the_background_what_they_keep_is_taken_when_they_have_slept_for_a_while(self):
+        self.assertLess(self.resident(1000, "background:on", "0", "150"), 32 * MiB)
 
 
 class Machine(unittest.TestCase):

@@ -8,6 +8,7 @@
 #include <sys/stat.h>
 #include <time.h>
 
+#include "../../base/fmt.h"
 #include "call.h"
 
 /* ---- files ----------------------------------------------------------------------------------- */
@@ -103,4 +104,15 @@ void os_usage(os_usage_t *usage) {
   usage->user_ms = ms_of(used.ru_utime), usage->system_ms = ms_of(used.ru_stime);
   usage->minor_faults = (uint64_t)used.ru_minflt, usage->major_faults = (uint64_t)used.ru_majflt;
   usage->peak_resident = (uint64_t)used.ru_maxrss << 10;
+}
+
+/* Its state stands behind its name, which is in brackets and may have some. */
+bool os_thread_is_asleep(uint32_t number) {
+  char name[64], text[256];
+  fmt_t path;
+  fmt_start(&path, name, sizeof name, NULL, NULL);
+  fmt_print(&path, "/proc/self/task/%u/stat", number);
+  size_t at = os_read_path(fmt_end(&path), text, sizeof text);
+  while (at > 0 && text[at - 1] != ')') at--; /* Bound: `text` */
+  return at != 0 && at + 1 < sizeof text && (text[at + 1] == 'S' || text[at + 1] == 'D');
 }

@@ -15,7 +15,6 @@
 #include <time.h>
 
 #include "../../base/bits.h"
-#include "../../base/fmt.h"
 #include "../../base/layout.h"
 #include "../../base/probe.h"
 #include "call.h"
@@ -311,17 +310,6 @@ uint64_t os_hold_signals(void) {
 }
 void os_release_signals(uint64_t before) {
   OS_CALL(rt_sigprocmask, SIG_SETMASK, &before, NULL, sizeof before, 0, 0);
-}
-
-/* Its state stands behind its name, which is in brackets and may have some. */
-bool os_thread_is_asleep(uint32_t number) {
-  char name[64], text[256];
-  fmt_t path;
-  fmt_start(&path, name, sizeof name, NULL, NULL);
-  fmt_print(&path, "/proc/self/task/%u/stat", number);
-  size_t at = os_read_path(fmt_end(&path), text, sizeof text);
-  while (at > 0 && text[at - 1] != ')') at--; /* Bound: `text` */
-  return at != 0 && at + 1 < sizeof text && (text[at + 1] == 'S' || text[at + 1] == 'D');
 }
 
 /* The number of its clock, as the kernel has it. */
