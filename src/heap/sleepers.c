@@ -308,7 +308,7 @@ static out_of_line bool sleeps(size_t number) {
 /* Of the places from `first` on, before `end`. */
 static void take_between(size_t first, size_t end, uint64_t me, bool only_asleep) {
   size_t n = 0;
-  for (size_t number = first; number < end; number++) { /* Bound: `end` */
+  for (size_t number = first; number < end && number < pool_size(); number++) {
     if (!only_asleep || sleeps(number)) n += choose_sleeper(&sleepers[n], number, me);
     if (n < TOGETHER) continue;
     take_first(n);
@@ -320,7 +320,7 @@ static void take_between(size_t first, size_t end, uint64_t me, bool only_asleep
 void sleepers_take_all(void) {
   taking_t t;
   if (!begin_taking(&t)) return;
-  take_between(0, pool_size(), t.me, false);
+  take_between(0, SIZE_MAX, t.me, false);
   end_taking(&t);
 }
 
@@ -330,9 +330,8 @@ void sleepers_look(void) {
   taking_t t;
   if (next == 0 && os_ms_between(ended, os_now_ms()) < SLEEP_MS) return;
   if (!begin_taking(&t)) return;
-  size_t end = min_size(next + SLEEPER_LOOKS, pool_size());
-  take_between(next, end, t.me, true);
-  next = end < pool_size() ? end : 0;
+  take_between(next, next + SLEEPER_LOOKS, t.me, true);
+  next = next + SLEEPER_LOOKS < pool_size() ? next + SLEEPER_LOOKS : 0;
   if (next == 0) ended = os_now_ms();
   end_taking(&t);
 }
@@ -353,7 +352,7 @@ held_t sleepers_held(heap_t *h) {
   }
 }
 
-/* Nobody is to find the heap by its word, or what stood in for it by way of it: the taker ends it. */
+/* The taker ends it: nobody is to find it by its word, or what stood in for it by way of it. */
 bool sleepers_leave(heap_t *h) {
   if (likely(!heap_is_taken(h))) return false;
   held_t held = sleepers_held(h);

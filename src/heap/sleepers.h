@@ -5,9 +5,9 @@
  *          heaps these are may wake up at any moment, and wait for nobody. While one takes, the
  *          system keeps its signals back.
  *
- * Left out are heaps of threads that run, or wait for a processor; that are in a call, or whose fast
- * paths are closed. So are first-class heaps, and what stands in for a heap in handlers. A process's
- * first heap is left out until its thread has made some slow calls beside others. */
+ * Left out are heaps of threads that run, or wait for a processor; that are in a call, or whose
+ * fast paths are closed. So are first-class heaps, and what stands in for a heap in handlers. A
+ * process's first heap is left out until its thread has made some slow calls beside others. */
 #pragma once
 
 #include "../stock/held.h"
