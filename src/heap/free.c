@@ -82,7 +82,6 @@ static out_of_line fast_freed_t put_back(slab_t *s, uintptr_t block) {
   if (!begin_free()) return FAST_OTHERS;
   fast_freed_t freed = fast_put_back(h, s, block, false);
   end_free(h);
-  if (freed == FAST_EMPTIED) heap_slab_emptied(s);
   return freed;
 }
 
@@ -126,7 +125,8 @@ static out_of_line void free_small(slab_t *s, void *p, const char *call) {
   if (heap_here.window != 0) {
     atomic64_store_relaxed(&heap_of_thread()->home, window_of(block)); /* for the next fast free */
     fast_freed_t freed = is_tagged ? FAST_REFUSED : put_back(s, block);
-    if (freed <= FAST_EMPTIED) return;
+    if (freed == FAST_EMPTIED) return heap_slab_emptied(s);
+    if (freed == FAST_FREED) return;
   }
   heap_t *h = heap_enter_to_free();
   block_refuse_double_free(block, call);
