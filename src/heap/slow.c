@@ -120,16 +120,16 @@ static always_inline void *enter_and_allocate(size_t alignment, size_t size) {
   }
   if (unlikely(size > PTRDIFF_MAX)) return NULL;
   void *block;
-  /* by now, for what stood in for it had none, at a limit */
+  /* Bound: twice, if what stood in for it had none, at a limit */
   bool is_second = false, may_be_in_own;
-  do { /* Bound: twice */
+  do {
     heap_t *h = heap_enter();
     if (h == NULL) return NULL;
     block = allocate_or_shrink(h, size, alignment, true);
     may_be_in_own = unlikely(block == NULL) && !is_second && heap_stands_in(h);
     is_second = true;
     heap_exit(h);
-  } while (unlikely(may_be_in_own));
+  } while (unlikely(may_be_in_own)); /* Bound: twice */
   return block;
 }
 
