@@ -284,7 +284,7 @@ static void end_taking(taking_t *t) {
 /* Nothing interrupts who takes: it can neither jump away nor fork in the middle. */
 static bool begin_taking(taking_t *t) {
   uint64_t nobody = 0;
-  if (!HEAPS_CAN_BE_TAKEN || atomic64_load_relaxed(&taker) != 0) return false;
+  if (!HEAPS_CAN_BE_TAKEN || !users_are_known() || atomic64_load_relaxed(&taker) != 0) return false;
   t->me = os_thread();
   t->signals = os_hold_signals();
   if (t->me != 0 && atomic64_cas_relaxed(&taker, &nobody, t->me) && os_fence_threads()) return true;

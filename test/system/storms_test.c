@@ -209,3 +209,48 @@ TEST(storms, threads_are_cancelled_at_any_instruction_and_the_others_work_on, "t
   free_shared();
   tour_everything();
 }
+
+/* ---- threads that sleep ---------------------------------------------------------------------- */
+
+extern int malloc_trim(size_t) __attribute__((weak)); /* musl has none, the library has */
+
+static long turns_left; /* of sleepers */
+static void *body_sleeps_and_exchanges(void *argument) {
+  enum { OWN = 64, BURST = 100 };
+  uint64_t state = (uintptr_t)argument * 2654435761u + 7;
+  void *own[OWN] = {0};
+  while (__atomic_sub_fetch(&turns_left, 1, __ATOMIC_RELAXED) >= 0) {
+    for (int i = 0; i < BURST; i++) {
+      size_t n = random_size(&state) % 3000 + 8;
+      void **mine = &own[state % OWN];
+      exchange_block(&state);
+      CHECK(*mine == NULL || is_stamped((char *)*mine + 8, *(uint32_t *)*mine, 5));
+      free(*mine);
+      *mine = malloc(n + 8);
+      CHECK(*mine != NULL);
+      *(uint32_t *)*mine = (uint32_t)n;
+      stamp((char *)*mine + 8, n, 5);
+    }
+    nanosleep(&(struct timespec){0, (long)(state % 300000)}, NULL);
+  }
+  for (int i = 0; i < OWN; i++) free(own[i]);
+  return NULL;
+}
+static void *body_trims(void *argument) {
+  for (; !is_over(); nanosleep(&(struct timespec){0, 100000}, NULL))
+    if (malloc_trim != NULL) malloc_trim(0);
+  return argument;
+}
+
+TEST(storms, threads_that_sleep_keep_their_blocks_while_others_trim, "timeout=250") {
+  enum { SLEEPERS = 12 };
+  pthread_t sleepers[SLEEPERS], trimmers[2];
+  turns_left = hundredths(200000);
+  for (int i = 0; i < 2; i++) trimmers[i] = start_thread(body_trims, NULL, 0);
+  for (uintptr_t i = 0; i < SLEEPERS; i++)
+    sleepers[i] = start_thread(body_sleeps_and_exchanges, (void *)i, 0);
+  for (int i = 0; i < SLEEPERS; i++) join_thread(sleepers[i]);
+  __atomic_store_n(&stop, 1, __ATOMIC_RELEASE);
+  for (int i = 0; i < 2; i++) join_thread(trimmers[i]);
+  free_shared();
+}
