@@ -63,6 +63,7 @@ static bool choose_sleeper(sleeper_t *s, size_t number, uint64_t me) {
   if (h == NULL || heap_is_taken(h) || !keeps_anything(h)) return false;
   if (!os_thread_is_asleep(os_thread_half(thread))) return false; /* it would only be disturbed */
   *s = (sleeper_t){h, NULL, number, word, marks, {0, 0}};
+  signal_fence();
   atomic8_store_relaxed(&h->is_taken, TAKEN_CHOSEN);
   return true;
 }
@@ -75,11 +76,14 @@ static void let_go_of(sleeper_t *s) {
   signal_fence();
   uint8_t taken = atomic8_load_relaxed(&h->is_taken);
   /* Progress: its thread asked for its bytes, or has ended */
-  while (!atomic8_cas_relaxed(&h->is_taken, &taken, TAKEN_NOT)) continue;
+  while (taken != TAKEN_LEFT && !atomic8_cas_relaxed(&h->is_taken, &taken, TAKEN_NOT)) continue;
+  if (taken == TAKEN_LEFT) {
+    users_begin(s->number);
+    atomic8_store_relaxed(&h->is_taken, TAKEN_NOT);
+  }
   signal_fence();
   s->heap = NULL; /* only now: a child of fork opens what is noted here */
   if (taken != TAKEN_LEFT) return;
-  users_begin(s->number);
   owned_recount(h);
   heap_end_another(h);
 }
@@ -235,9 +239,11 @@ static heap_t *claim_empty(void) {
 
 /* Its thread may go on before all that it kept has gone back. */
 static void end_moved(sleeper_t *s) {
-  if (s->to == NULL) return;
-  held_add(s->to);
-  heap_end(s->to);
+  heap_t *to = s->to;
+  if (to == NULL) return;
+  s->to = NULL;
+  held_add(to);
+  heap_end(to);
 }
 
 /* Each step is done for all of the first `n`, and then there is a fence. */
@@ -292,14 +298,14 @@ static bool begin_taking(taking_t *t) {
   return false;
 }
 
-/* The processor time of its thread, at the last look; its lowest bit is set. */
-static large_table uint32_t spent_at[PLACES_CHUNKS * PLACES_IN_CHUNK];
-
-/* Has the thread of the heap at that place not run since the last look? */
+/* Has the thread of the heap at that place not run since the last look? For the background thread,
+ * which notes its processor time; the lowest bit is set. */
 static out_of_line bool sleeps(size_t number) {
+  static uint32_t *spent_at;
   uint64_t thread = users_thread(number);
   uint64_t spent = thread != 0 ? os_thread_spent_ns(os_thread_half(thread)) : 0;
-  if (spent == 0) return false;
+  if (spent_at == NULL) spent_at = os_map(PLACES_CHUNKS * PLACES_IN_CHUNK * sizeof *spent_at);
+  if (spent == 0 || spent_at == NULL) return false;
   uint32_t before = spent_at[number];
   spent_at[number] = (uint32_t)spent | 1;
   return before == spent_at[number];
@@ -368,19 +374,51 @@ bool sleepers_leave(heap_t *h) {
   return false;
 }
 
+/* The fork came in the middle of moving: what the heap has is not what it counts. */
+static void recount(heap_t *h) {
+  h->idle = 0;
+  for (unsigned c = 0; (c = heap_next_class(h, c)) != 0;) { /* Bound: the classes, and below */
+    size_t returned = 0;
+    h->own->slab_count[c] = 0;
+    for (const slab_t *s = owned_first(h, c); s != NULL; s = s->next) { /* Bound: owned slabs */
+      h->own->slab_count[c]++;
+      h->idle += s->idleness == SLAB_IDLE;
+    }
+    /* Bound: by H5 */
+    for (uintptr_t b = h->aside->returned[c]; b != 0; b = block_next(b)) returned++;
+    h->returned_room[c] = (uint16_t)(h->returned_most[c] - min_size(returned, h->returned_most[c]));
+  }
+  magazine_recount(h);
+}
+
+/* The caller is the child's only thread, or the others look for nothing of this yet. What was moved
+ * whole, or left by its thread, is found like a heap of the parent's. */
+static void adopt(sleeper_t *s) {
+  heap_t *h = s->heap;
+  if (h == NULL && s->to != NULL) {
+    s->to->busy = 0;
+    users_leave_behind(heap_number(s->to), USERS_PARENTS);
+  }
+  s->to = NULL;
+  if (h == NULL) return;
+  uint8_t taken = atomic8_load_relaxed(&h->is_taken);
+  open_words(h);
+  if (taken == TAKEN_LEFT) {
+    h->busy = 0;
+    users_leave_behind(s->number, USERS_PARENTS);
+  }
+  if (taken >= TAKEN_MOVING) {
+    recount(h);
+    held_set_moved(h, held_less(s->held, heap_held(h)));
+  }
+  atomic8_store_relaxed(&h->is_taken, TAKEN_NOT);
+  s->heap = NULL;
+}
+
 void sleepers_end_parents(void) {
   uint64_t who = atomic64_load_relaxed(&taker), me = who != 0 ? os_thread() : 0;
   if (!HEAPS_CAN_BE_TAKEN || who >> OS_THREAD_BITS / 2 == me >> OS_THREAD_BITS / 2) return;
   if (!atomic64_cas_relaxed(&taker, &who, me)) return;
-  for (sleeper_t *s = sleepers; s < sleepers + TOGETHER; s++) {
-    if (s->heap == NULL) continue;
-    heap_t *h = s->heap;
-    uint8_t taken = atomic8_load_relaxed(&h->is_taken);
-    open_words(h);
-    if (taken == TAKEN_LEFT) users_keep(s->number);
-    if (taken >= TAKEN_MOVING) held_set_moved(h, held_less(s->held, heap_held(h)));
-    atomic8_store_relaxed(&h->is_taken, TAKEN_NOT);
-    s->heap = NULL;
-  }
+  for (sleeper_t *s = sleepers; s < sleepers + TOGETHER; s++) adopt(s);
   atomic64_store_relaxed(&taker, 0);
 }

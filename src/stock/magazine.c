@@ -206,6 +206,13 @@ void magazine_move(heap_t *to, heap_t *from) {
   from->own->more_singles = 0;
 }
 
+void magazine_recount(heap_t *h) {
+  h->singles = h->run_slices = 0;
+  for (size_t n = 1; n <= RUN_MOST; n++) /* Bound: L2 */
+    for (slab_t *s = slab_numbered(h->magazine[n - 1]); s != NULL; s = next_in_magazine(s))
+      count_run(h, n, 1);
+}
+
 static bool are_touched(const slab_t *s, size_t n) {
   size_t touched = 0;
   for (size_t i = 1; i < n; i++) touched += *arena_touched_last((void *)slab_base(s), i);

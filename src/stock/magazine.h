@@ -39,4 +39,5 @@ hidden bool magazine_add_reserve(heap_t *h);
 hidden void magazine_empty(heap_t *h);               /* its part of the surplus goes back too */
 hidden void magazine_forget(heap_t *h);              /* that part alone */
 hidden void magazine_move(heap_t *to, heap_t *from); /* all of it; `to` has none */
-hidden bool magazine_is_valid(const heap_t *h);      /* its user only */
+hidden void magazine_recount(heap_t *h); /* its lists were taken, and perhaps not its counts */
+hidden bool magazine_is_valid(const heap_t *h); /* its user only */

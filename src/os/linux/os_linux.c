@@ -300,12 +300,13 @@ bool os_fence_threads(void) {
   return OS_CALL(membarrier, FENCE, 0, 0, 0, 0, 0) == 0;
 }
 
-/* glibc waits until all threads have answered its second signal; a debugger steps with SIGTRAP. */
+/* A C library waits until all threads have answered a signal of its own, glibc's is 33 and musl's
+ * 34. A debugger steps with SIGTRAP. */
 uint64_t os_hold_signals(void) {
-  static const uint8_t open[] = {SIGILL, SIGTRAP, SIGBUS, SIGFPE, SIGSEGV, SIGSYS, 33};
+  static const uint8_t open[] = {SIGILL, SIGTRAP, SIGBUS, SIGFPE, SIGSEGV, SIGSYS, 33, 34};
   uint64_t held = ~(uint64_t)0, before = 0;
   for (size_t i = 0; i < ARRAY_LENGTH(open); i++) held &= ~((uint64_t)1 << (open[i] - 1));
-  OS_CALL(rt_sigprocmask, SIG_SETMASK, &held, &before, sizeof before, 0, 0);
+  OS_CALL(rt_sigprocmask, SIG_BLOCK, &held, &before, sizeof before, 0, 0);
   return before;
 }
 void os_release_signals(uint64_t before) {

@@ -337,6 +337,7 @@ def is_background(line, functions):
 
 def is_awake(line, functions):
     return (functions <= {"sleepers_held", "sleepers_leave", "let_go_of", "sleepers_end_parents",
+                          "adopt", "recount", "magazine_recount",
                           "open_words"} or
             line.strip() in ("open_words(h);", "else let_go_of(s);"))
 
