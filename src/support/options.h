@@ -78,8 +78,8 @@
     "for its next calls, which take more time then.")                                            \
   X(background,     bool,  false,    false,     true,            START,                          \
     "A thread of the library's own gives memory back, also when the program sleeps, and what "   \
-    "other threads keep that sleep; a child of fork, and so a daemon that forks when it "        \
-    "starts, has none.")                                \
+    "sleeping threads keep. A child of fork, and so a daemon that forks when it starts, has "    \
+    "none.")                                \
   X(deepbind,       word,  DEEPBIND_IGNORE, DEEPBIND_IGNORE, DEEPBIND_KEEP, ANY,                 \
     "With the shared library: plug-ins opened with RTLD_DEEPBIND use this malloc too, or keep "  \
     "libc's.")                                                                                   \

@@ -76,7 +76,7 @@
   X(heaps, THREADS, COUNT, VISIT("heaps"), 2, "heaps ever", NEXT,                                  \
     "heaps made, less those given back to the system")                                             \
   X(nested, THREADS, COUNT, COUNTER(heap_counts.nested), 3, "nested calls", END,                   \
-    "calls that interrupted one of their thread, or met one that took what their heap keeps")      \
+    "calls that interrupted one of their thread, or met a taker")                                  \
   X(arenas, MEMORY, COUNT, VISIT("arenas"), 0, "", END, "arenas in `mapped`")                      \
   CLASSES                                                                                          \
   X(elapsed_ms, PROCESS, MS, PROCESS(elapsed_ms), 1, "ms since start", NEXT,                       \
