@@ -95,10 +95,11 @@ size_t users_running(void) {
   return max_size(min_size(known, (size_t)users_count()), PROCESSORS_LEAST);
 }
 
+static out_of_line void remember(size_t number) { atomic16_store_relaxed(&had_thread[number], 1); }
+
 void users_keep(size_t number) {
   const users_t *u = find_words();
-  if (u != NULL && atomic64_load_relaxed(&u->words[number]) != 0)
-    atomic16_store_relaxed(&had_thread[number], 1);
+  if (u != NULL && atomic64_load_relaxed(&u->words[number]) != 0) remember(number);
 }
 
 void users_leave(size_t number) {
@@ -107,7 +108,7 @@ void users_leave(size_t number) {
 
 void users_leave_behind(size_t number, uint64_t thread) {
   if (thread != USERS_PARENTS) users_note(number, thread);
-  atomic16_store_relaxed(&had_thread[number], 1);
+  remember(number);
 }
 
 static users_stage_t find_stage(void) {

@@ -340,6 +340,9 @@ def is_awake(line, functions):
                           "sleepers_end_parents.part.0", "open_words", "magazine_recount"} or
             line.strip() in ("open_words(h);", "else let_go_of(s);"))
 
+def is_beyond_limits(line, functions):
+    return functions == {"places_claim"} and line.strip() == "os_unmap(chunk, shape->chunk_size);"
+
 def is_together(line, functions):
     return line.strip() in ("take_first(n);", "n = 0;")
 
