@@ -381,7 +381,7 @@ def is_of_growth(line, functions):
 def is_of_parents(line, functions):
     return (functions <= {"settle_own", "users_settle", "users_leave_behind",
                           "users_take_parents", "pool_claim_parents", "heap_end_parents",
-                          "repair"} or
+                          "repair", "sleepers_end_parents", "sleepers_end_parents.part.0"} or
             line.strip().startswith("users_keep(number); /* whoever took it"))
 
 def is_reserved(line, functions):
