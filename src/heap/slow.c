@@ -60,8 +60,7 @@ static always_inline void *allocate_once(heap_t *h, unsigned c, size_t size, siz
  * is one slab of 64 KiB, for blocks of this size, until memory is below the limit again. */
 enum { RESERVED_SIZE = 1024 };
 static cold bool open_reserve(heap_t *h, size_t size, size_t alignment) {
-  bool is_handler = h != heap_of_thread() && !heap_stands_in(h),
-       was_closed = h->reserve == RESERVE_DENIED;
+  bool is_handler = h != heap_of_thread(), was_closed = h->reserve == RESERVE_DENIED;
   if (heap_tag(h) != NULL || heap_stands_in(h) || !budget_is_spent(SLICE_SIZE)) return false;
   if (was_closed) h->reserve = RESERVE_GRANTED;
   if ((was_closed && !is_handler) || size > RESERVED_SIZE || alignment > CLASS_STEP) return false;

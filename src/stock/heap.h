@@ -124,15 +124,15 @@ struct heap {
   uint8_t put_off, put_off_more;  /* chains in `aside->batch`; how many more may wait */
   /* slow calls until the next heap_do_due; from look to look; os_now_ms at the last one */
   uint8_t calls, wait, looked_at;
-  atomic8_t is_taken;          /* 1: another thread takes what it keeps, its user leaves it alone */
-  uint16_t slabs_made;         /* out of slices; counted up to UINT16_MAX */
-  uint16_t trims_seen;         /* heap_trims when it last answered */
-  uint16_t watched_binned;     /* `binned` of the class that is watched, when that began */
-  atomic64_t home;             /* heap_here.window between calls: where a block was last freed */
-  uint32_t magazine[RUN_MOST]; /* slab_number: runs of 1, 2, ... slices without blocks */
-  uint16_t singles;            /* slices on the first list */
-  uint8_t watched, watched_at; /* a class, or 0; os_now_ms: heap_watch_class */
-  uint16_t run_slices, run_most;          /* slices on all other lists; how many these may be */
+  atomic8_t is_taken;            /* taken_t: does another thread take what it keeps? */
+  uint16_t slabs_made;           /* out of slices; counted up to UINT16_MAX */
+  uint16_t trims_seen;           /* heap_trims when it last answered */
+  uint16_t watched_binned;       /* `binned` of the class that is watched, when that began */
+  atomic64_t home;               /* heap_here.window between calls: where a block was last freed */
+  uint32_t magazine[RUN_MOST];   /* slab_number: runs of 1, 2, ... slices without blocks */
+  uint16_t singles;              /* slices on the first list */
+  uint8_t watched, watched_at;   /* a class, or 0; os_now_ms: heap_watch_class */
+  uint16_t run_slices, run_most; /* slices on all other lists; how many these may be */
   atomic64_t large_live, large_allocated; /* blocks; not yet in heap_counts: pool_settle */
   int32_t tails;                          /* tails and pages, not yet in heap_counts: tails.c */
   atomic32_t resting_pages; /* what it holds at rest in the pool; 0: it does not rest */
