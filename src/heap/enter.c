@@ -59,6 +59,15 @@ static always_inline void unmark(heap_t *h) {
 
 /* ---- first call and last --------------------------------------------------------------------- */
 
+/* The thread's own, if it has one, has no word yet: the first of the process, or in a child of
+ * fork. */
+static void settle_own(void) {
+  const heap_t *h = heap_of_thread();
+  sleepers_end_parents();
+  users_settle(h != NULL ? heap_number(h) : USERS_NO_HEAP);
+  if (h != NULL) users_note_marks(heap_number(h), &heap_here);
+}
+
 /* What else a thread does before it leaves: secure grade. relaxed: code, set once */
 static atomic_ptr_t before_leave;
 
@@ -76,7 +85,7 @@ static void thread_leaves(void *heap) {
   here_mark(); /* a handler uses the next heap of the thread, until there is none */
   slab_choose_tally(TALLIES_OWN); /* the heap's is its next user's */
   heap_here.lone_frees = LONE_AT_END;
-  if (!users_are_settled(heap_number(heap))) users_settle(heap_number(heap));
+  if (!users_are_settled(heap_number(heap))) settle_own();
   users_forget(heap_number(heap)); /* its word stays, should the thread die here */
   signal_fence(); /* a handler that forks finds the heap, or nobody in its child does */
   atomic_ptr_store_relaxed(&heap_here.heap, NULL);
@@ -121,15 +130,6 @@ static cold heap_t *attach(void) {
   users_note_marks(heap_number(h), &heap_here); /* only now: from here on others may close it */
   os_thread_watch(h);
   return h;
-}
-
-/* The thread's own, if it has one, has no word yet: the first of the process, or in a child of
- * fork. */
-static void settle_own(void) {
-  const heap_t *h = heap_of_thread();
-  sleepers_end_parents();
-  users_settle(h != NULL ? heap_number(h) : USERS_NO_HEAP);
-  if (h != NULL) users_note_marks(heap_number(h), &heap_here);
 }
 
 void heap_watch_threads(void) {

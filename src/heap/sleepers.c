@@ -68,8 +68,7 @@ static bool choose_sleeper(sleeper_t *s, size_t number, uint64_t me) {
   return true;
 }
 
-/* Its thread has ended meanwhile, if it says so, and left the heap to the taker. Nothing is left to
- * do if this is a child of fork, in which it was opened. */
+/* Its thread has ended meanwhile, if it says so, and left the heap to the taker. */
 static void let_go_of(sleeper_t *s) {
   heap_t *h = s->heap;
   if (h == NULL) return;
@@ -169,8 +168,8 @@ static bool begin_to_move(sleeper_t *s, heap_t *h) {
   return atomic8_cas_relaxed(&h->is_taken, &chosen, moving);
 }
 
-/* First it is gone here, then it is there: in a child of fork that is made in between, some is
- * lost, and nothing is in two places. */
+/* First it is gone here, then it is there. A child of fork that is made before all is moved loses
+ * what was. */
 static void move_class(heap_t *h, heap_t *to, unsigned c) {
   uintptr_t bin = h->bin[c] & ~BIN_CLOSED, returned = h->aside->returned[c];
   uint16_t most = h->returned_most[c], room = h->returned_room[c] & (uint16_t)~ROOM_CLOSED;
@@ -287,7 +286,7 @@ static void end_taking(taking_t *t) {
   os_release_signals(t->signals);
 }
 
-/* Nothing interrupts who takes: it can neither jump away nor fork in the middle. */
+/* No signal of others interrupts who takes, to jump away or to fork in the middle. */
 static bool begin_taking(taking_t *t) {
   uint64_t nobody = 0;
   if (!HEAPS_CAN_BE_TAKEN || !users_are_known() || atomic64_load_relaxed(&taker) != 0) return false;
@@ -391,11 +390,12 @@ static void recount(heap_t *h) {
   magazine_recount(h);
 }
 
-/* The caller is the child's only thread, or the others look for nothing of this yet. What was moved
- * whole, or left by its thread, is found like a heap of the parent's. */
+/* What was moved whole, or left by its thread, is found like a heap of the parent's, unless it was
+ * being ended. Of a heap that was being moved the rest stays. */
 static void adopt(sleeper_t *s) {
   heap_t *h = s->heap;
   if (h == NULL && s->to != NULL) {
+    recount(s->to);
     s->to->busy = 0;
     users_leave_behind(heap_number(s->to), USERS_PARENTS);
   }
@@ -403,13 +403,11 @@ static void adopt(sleeper_t *s) {
   if (h == NULL) return;
   uint8_t taken = atomic8_load_relaxed(&h->is_taken);
   open_words(h);
+  if (taken >= TAKEN_LEFT) recount(h);
+  if (taken >= TAKEN_MOVING) held_set_moved(h, held_less(s->held, heap_held(h)));
   if (taken == TAKEN_LEFT) {
     h->busy = 0;
     users_leave_behind(s->number, USERS_PARENTS);
-  }
-  if (taken >= TAKEN_MOVING) {
-    recount(h);
-    held_set_moved(h, held_less(s->held, heap_held(h)));
   }
   atomic8_store_relaxed(&h->is_taken, TAKEN_NOT);
   s->heap = NULL;

@@ -18,11 +18,12 @@ hidden void sleepers_take_all(void);
  * at them, SLEEP_MS ago or more. For the background thread alone. */
 hidden void sleepers_look(void);
 
+/* In a child of fork: who took is not there any more, and what was closed is opened. */
+hidden void sleepers_end_parents(void);
+
 /* ---- for the thread whose heap it is, with it marked ---- */
 
 /* What it holds and what was taken out of it; also while that is under way. */
 hidden held_t sleepers_held(heap_t *h);
 /* The thread ends. True: another is taking, and ends the heap. */
 hidden bool sleepers_leave(heap_t *h);
-/* In a child of fork: who took is not there any more, and what was closed is opened. */
-hidden void sleepers_end_parents(void);

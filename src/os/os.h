@@ -183,7 +183,7 @@ static inline uint32_t os_thread_number(void) { return os_thread_half(os_thread(
  * began. False: the system makes none. The first call may wait for the system, for milliseconds. */
 hidden bool os_fence_threads(void);
 /* The calling thread gets no signals until os_release_signals, which is given what this returns.
- * Left out are those of its own mistakes, and one for which the C library waits. */
+ * Left out are those of its own mistakes, and two that C libraries wait for. */
 hidden uint64_t os_hold_signals(void);
 hidden void os_release_signals(uint64_t before);
 /* Does the thread of that number, of this process, wait for something else than a processor? False

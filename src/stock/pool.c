@@ -158,7 +158,7 @@ heap_t *pool_claim_resting(void) {
 
 /* A dead thread's heap, now the caller's. The heap that its handlers used is left behind by itself
  * from now on. False if an operation never ended in the heap: it stays as it is. False too if a
- * third thread is taking what it keeps: it is found again once that is over. */
+ * third thread is taking what it keeps: a dead thread's is found again once that is over. */
 static bool repair(heap_t *h, uint64_t thread) {
   if (unlikely(heap_is_taken(h))) {
     if (thread != USERS_PARENTS) users_leave_behind(heap_number(h), thread);

@@ -107,8 +107,8 @@ void users_leave(size_t number) {
 }
 
 void users_leave_behind(size_t number, uint64_t thread) {
+  remember(number); /* first: whoever finds it by its word ends it, and forgets */
   if (thread != USERS_PARENTS) users_note(number, thread);
-  remember(number);
 }
 
 static users_stage_t find_stage(void) {
