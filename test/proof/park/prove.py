@@ -337,7 +337,8 @@ def is_background(line, functions):
 
 def is_awake(line, functions):
     return (functions <= {"sleepers_held", "sleepers_leave", "let_go_of", "sleepers_end_parents",
-                          "sleepers_end_parents.part.0", "open_words", "magazine_recount"} or
+                          "sleepers_end_parents.part.0", "open_words", "recount",
+                          "magazine_recount"} or
             line.strip() in ("open_words(h);", "else let_go_of(s);"))
 
 def is_beyond_limits(line, functions):
