@@ -51,14 +51,17 @@ enum { HAS_STRONG_ORDER = false };
 #endif
 
 /* What races knowingly: "Two races are left" in docs/concurrency.md. The sanitizer sees no bare
- * system call: it has to be told of pages that are new. */
+ * system call: it has to be told that who maps pages comes after who unmapped them. */
 #if defined(__SANITIZE_THREAD__) || HAS_FEATURE(thread_sanitizer)
 #define races_knowingly __attribute__((noinline, no_sanitize("thread")))
-void AnnotateNewMemory(const char *file, int line, const volatile void *at, size_t size);
-#define note_new_pages(at, size) AnnotateNewMemory(__FILE__, __LINE__, at, size)
+void __tsan_acquire(void *word);
+void __tsan_release(void *word);
+#define happens_after(word) __tsan_acquire(word)
+#define happens_before(word) __tsan_release(word)
 #else
 #define races_knowingly inline
-#define note_new_pages(at, size) ((void)0)
+#define happens_after(word) ((void)0)
+#define happens_before(word) ((void)0)
 #endif
 
 /* The grade of the library: constants in the code. */

@@ -184,7 +184,7 @@ static cold void sample_bin(heap_t *h, unsigned c, unsigned count) {
   uintptr_t block = c >= MEDIUM_CLASS ? h->bin[c] : 0;
   if (c >= MEDIUM_CLASS) count = 0;
   for (; block != 0; block = block_next(block)) count++; /* Bound: a list of such blocks */
-  if (count != 0) sample_cut_bin(h, c, count);
+  sample_new_bin(h, c, count);
 }
 
 /* Now and then, at a refill. For medium classes it only costs swaps. */
@@ -226,7 +226,8 @@ static void check_first(uintptr_t block) {
 }
 
 void *heap_malloc_class(heap_t *h, unsigned c) {
-  if (unlikely(sample_was_started()) && h->bin[c] == 0) sample_renew_bin(h, c);
+  if (unlikely(sample_was_started()) && sample_of(h)->behind[c] != 0 && h->bin[c] == 0)
+    sample_renew_bin(h, c);
   if (h->bin[c] == 0 && (returned_has(h, c) || heap_fresh(h, c).count == 0)) refill(h, c);
   uintptr_t block = h->bin[c];
   if (block == 0) return take_fresh(h, c);

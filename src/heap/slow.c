@@ -48,7 +48,8 @@ static cold void *allocate_sampled(heap_t *h, unsigned c, size_t size, size_t al
 
 static always_inline void *allocate_once(heap_t *h, unsigned c, size_t size, size_t alignment,
                                          bool may_be_sampled) {
-  if (may_be_sampled && unlikely(sample_was_started())) {
+  if (may_be_sampled && unlikely(sample_was_started()) &&
+      (c == SAMPLE_LARGE || !sample_is_far(sample_of(h), c, class_size(c)))) {
     void *block = allocate_sampled(h, c, size, alignment);
     if (block != NULL) return block;
   }

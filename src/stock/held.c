@@ -11,7 +11,7 @@ static size_t length(uintptr_t block) {
 }
 
 static size_t ready_blocks(const heap_t *h, unsigned c) {
-  size_t cut = sample_is_cut(h, c) ? length(pool_sampled(h)->behind[c]) : 0;
+  size_t cut = sample_is_cut(h, c) ? length(sample_of(h)->behind[c]) : 0;
   return length(h->bin[c] & ~BIN_CLOSED) + cut + heap_fresh(h, c).count;
 }
 

@@ -33,6 +33,7 @@ static large_table struct {
 static const places_shape_t shape_of_heaps = {sizeof(heap_t), sizeof(heap_chunk_t),
                                               &first_heap.chunk};
 LAYOUT_SIZE(heap_chunk_t);
+_Static_assert(offsetof(heap_chunk_t, sampled) == SAMPLED_AT, "sample_of finds it");
 
 /* A bit for each place with a heap that rests, changed by its holder. relaxed: a hint; the
  * claim decides. */
@@ -56,10 +57,6 @@ static bool wake(heap_t *h) {
 
 static heap_chunk_t *chunk_with(const heap_t *h, size_t number) {
   return (heap_chunk_t *)(h - number % PLACES_IN_CHUNK);
-}
-
-heap_sampled_t *pool_sampled(const heap_t *h) {
-  return &chunk_with(h, heap_number(h))->sampled[heap_number(h) % PLACES_IN_CHUNK];
 }
 
 /* The heap at a place that the caller has claimed: it rested, or has nothing in it. */

@@ -51,8 +51,7 @@ hidden uint32_t pool_resting_pages(void);                /* of all that rest: on
 hidden size_t pool_size(void);                           /* places, claimed or not */
 hidden size_t pool_metadata(void);                       /* bytes of all of them */
 hidden heap_t *pool_at(size_t number, bool *is_claimed); /* NULL: never made */
-hidden heap_sampled_t *pool_sampled(const heap_t *h);
-hidden void pool_settle(heap_t *h); /* its large blocks go to heap_counts */
+hidden void pool_settle(heap_t *h);                      /* its large blocks go to heap_counts */
 
 hidden bool pool_is_valid(void); /* while nobody claims or gives back */
 

@@ -6,7 +6,7 @@
 #include "../base/probe.h"
 #include "stock.h"
 
-atomic64_t sample_interval;
+atomic64_t sample_interval, sample_guard_interval;
 atomic32_t sample_started;
 LAYOUT_VARIABLE(sample_interval);
 LAYOUT_VARIABLE(sample_started);
@@ -20,21 +20,18 @@ bool sample_start(uint64_t interval) {
   return true;
 }
 
-static atomic64_t guard_interval; /* relaxed: a wish */
-
 void sample_start_guards(uint64_t interval) {
-  atomic64_store_relaxed(&guard_interval, interval);
+  atomic64_store_relaxed(&sample_guard_interval, interval);
   atomic32_store_release(&sample_started, 1); /* S-stack */
 }
 
 /* ---- points ---------------------------------------------------------------------------------- */
 
 bool sample_find_point(heap_t *h, unsigned c, size_t size) {
-  uint64_t mean = atomic64_load_relaxed(&sample_interval);
-  if (mean == 0) mean = atomic64_load_relaxed(&guard_interval);
-  heap_sampled_t *d = pool_sampled(h);
+  uint64_t mean = sample_mean();
+  heap_sampled_t *d = sample_of(h);
   ASSERT(sample_was_started());
-  if (mean == 0 || (d->until[c] > size && d->mean == mean)) return false;
+  if (mean == 0 || sample_is_far(d, c, size)) return false;
   if (d->random == 0) d->random = (uintptr_t)h ^ (uint64_t)os_now_ms() << 32;
   if (d->mean != mean) memset(d->until, 0, sizeof d->until); /* what lay ahead is drawn anew */
   d->mean = mean;
@@ -42,23 +39,19 @@ bool sample_find_point(heap_t *h, unsigned c, size_t size) {
   return d->until[c] <= size;
 }
 
-void sample_pass_bytes(heap_t *h, unsigned c, size_t size) {
-  uint64_t *until = &pool_sampled(h)->until[c];
-  *until -= min_size(size, *until);
-}
-
 void sample_renew_bin(heap_t *h, unsigned c) {
-  heap_sampled_t *d = pool_sampled(h);
-  ASSERT(h->bin[c] == 0);
+  heap_sampled_t *d = sample_of(h);
+  ASSERT(h->bin[c] == 0 && d->behind[c] != 0);
   h->bin[c] = d->behind[c];
   d->behind[c] = 0;
-  if (h->bin[c] != 0) sample_cut_bin(h, c, d->count[c]);
+  sample_new_bin(h, c, d->count[c]);
 }
 
 void sample_cut_bin(heap_t *h, unsigned c, unsigned count) {
-  heap_sampled_t *d = pool_sampled(h);
+  heap_sampled_t *d = sample_of(h);
   size_t size = class_size(c), all = count * size;
-  ASSERT(h->bin[c] != 0 && count != 0 && d->behind[c] == 0);
+  ASSERT((h->bin[c] != 0) == (count != 0) && d->behind[c] == 0);
+  if (count == 0) return;
   if (!sample_find_point(h, c, all)) return sample_pass_bytes(h, c, all);
   unsigned before = (unsigned)max_size((d->until[c] - 1) / size, 1);
   uintptr_t last = h->bin[c];
@@ -71,19 +64,19 @@ void sample_cut_bin(heap_t *h, unsigned c, unsigned count) {
 }
 
 bool sample_is_cut(const heap_t *h, unsigned c) {
-  return unlikely(sample_was_started()) && pool_sampled(h)->behind[c] != 0;
+  return unlikely(sample_was_started()) && sample_of(h)->behind[c] != 0;
 }
 
 void sample_move_bin(heap_t *to, heap_t *from, unsigned c) {
-  heap_sampled_t *d = pool_sampled(from), *there = pool_sampled(to);
+  heap_sampled_t *d = sample_of(from), *there = sample_of(to);
   there->behind[c] = d->behind[c];
   there->count[c] = d->count[c];
   d->behind[c] = 0;
 }
 
 uintptr_t *sample_return_bin(heap_t *h, unsigned c) {
-  pool_sampled(h)->until[c] = 0;
-  return &pool_sampled(h)->behind[c];
+  sample_of(h)->until[c] = 0;
+  return &sample_of(h)->behind[c];
 }
 
 /* ---- growth ---------------------------------------------------------------------------------- */
@@ -170,10 +163,10 @@ static uint32_t stack_here(void) {
 void sample_begin(heap_t *h, unsigned c, void *p, size_t size) {
   record_t of = record_of(p);
   sampled_t *block = of.sampled;
-  pool_sampled(h)->until[c] = 0;
+  sample_of(h)->until[c] = 0;
   if (!sample_is_profiling()) return;
   ASSERT(of.slab == NULL || slab_kind(slab_word(of.slab)) == SLAB_LARGE);
-  uint64_t blocks = poisson_weight(size, pool_sampled(h)->mean);
+  uint64_t blocks = poisson_weight(size, sample_of(h)->mean);
   const uintptr_t *unused;
   uint32_t stack = stack_here();
   callstack_t *s = callstack_at(stack, &unused);

@@ -1,6 +1,6 @@
 /* sample.h - which blocks are sampled, and what is counted of them                   layer 5: stock
  * Owns:    heap_sampled_t; the sums of all call stacks.   Called by: stock, heap, secure, api.
- *          Calls: pool, callstack, poisson, map, slab, os.
+ *          Calls: callstack, poisson, map, slab, os.
  * Threads: any; `h` is the thread's, marked.
  * Sync:    S-stack  sample_start, sample_start_guards (release) -> sample_was_started (acquire):
  *                   the table of call stacks is there, or the guards' record.
@@ -14,6 +14,7 @@
  * started nothing here is touched, and the slow paths look at one word. */
 #pragma once
 
+#include "../arena/places.h"
 #include "../support/callstack.h"
 #include "../support/sampled.h"
 #include "heap.h"
@@ -27,9 +28,17 @@ typedef struct {
   uint64_t random;
   uint64_t mean; /* with which `until` was drawn */
 } aligned_to(64) heap_sampled_t;
+/* Heaps lie in chunks (pool.c), and behind those of a chunk and their parts is this, of each. */
+enum {
+  SAMPLED_AT = PLACES_IN_CHUNK * (sizeof(heap_t) + sizeof(heap_aside_t) + sizeof(heap_own_t))
+};
+static always_inline heap_sampled_t *sample_of(const heap_t *h) {
+  size_t place = heap_number(h) % PLACES_IN_CHUNK;
+  return (heap_sampled_t *)((uintptr_t)(h - place) + SAMPLED_AT) + place;
+}
 
-/* Bytes between two points on average; 0: no block is sampled. relaxed: a wish */
-extern hidden atomic64_t sample_interval;
+/* Bytes between two points on average; 0: no block is sampled, or guarded. relaxed: wishes */
+extern hidden atomic64_t sample_interval, sample_guard_interval;
 /* 1 once sampling was started, and from then on. A thread that sees it late samples later. */
 extern hidden atomic32_t sample_started;
 /* Are samples kept? Guards alone want points, and nothing else. relaxed: a wish */
@@ -50,14 +59,32 @@ hidden void sample_start_guards(uint64_t interval);
 
 /* ---- the rest is for a process in which sampling was started ---- */
 
+/* While samples are kept, guards want no points of their own. */
+static always_inline uint64_t sample_mean(void) {
+  uint64_t mean = atomic64_load_relaxed(&sample_interval);
+  return likely(mean != 0) ? mean : atomic64_load_relaxed(&sample_guard_interval);
+}
+/* The class's next point is known, and does not fall into the next `size` bytes. */
+static always_inline bool sample_is_far(const heap_sampled_t *d, unsigned c, size_t size) {
+  return d->until[c] > size && d->mean == sample_mean();
+}
 /* Draws the class's next point if need be. True: it falls into the next `size` bytes. */
 hidden bool sample_find_point(heap_t *h, unsigned c, size_t size);
-/* The bin of the class is empty: it gets what was cut off the last one. */
-hidden void sample_renew_bin(heap_t *h, unsigned c);
+/* The next `size` bytes of the class were handed out, or are about to be, with no point in them. */
+static inline void sample_pass_bytes(heap_t *h, unsigned c, size_t size) {
+  uint64_t *until = &sample_of(h)->until[c];
+  *until -= min_size(size, *until);
+}
+/* The bin of the class, which is empty, gets what was cut off the last one. */
+hidden cold void sample_renew_bin(heap_t *h, unsigned c);
 /* The bin of the class is new, with `count` blocks: cuts it where the next point falls. */
 hidden void sample_cut_bin(heap_t *h, unsigned c, unsigned count);
-/* A block of the class that was in no bin was handed out, without a point in it. */
-hidden void sample_pass_bytes(heap_t *h, unsigned c, size_t size);
+static always_inline void sample_new_bin(heap_t *h, unsigned c, unsigned count) {
+  heap_sampled_t *d = sample_of(h);
+  size_t all = count * class_size(c);
+  if (likely(sample_is_far(d, c, all))) d->until[c] -= all;
+  else sample_cut_bin(h, c, count);
+}
 /* `p` is a fresh large, huge or guarded block that stands for one of class `c`, and has a point in
  * it. */
 hidden void sample_begin(heap_t *h, unsigned c, void *p, size_t size);

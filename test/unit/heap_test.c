@@ -48,7 +48,7 @@ TEST(heap, a_heap_that_forgets_a_class_of_which_a_bin_was_cut_is_seen, "H4") {
   heap_t *h = my_heap();
   CHECK(sample_start(GiB(1)));
   call();
-  EXPECT_ABORT((pool_sampled(h)->behind[CLASS] = 16, call()), "invariant H4");
+  EXPECT_ABORT((sample_of(h)->behind[CLASS] = 16, call()), "invariant H4");
 }
 
 TEST(heap, a_returned_list_shorter_than_its_count_is_seen, "H5") {

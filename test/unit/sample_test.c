@@ -65,7 +65,7 @@ TEST(sample, nothing_is_touched_before_it_is_started, "") {
   void *p = fast_malloc(100);
   CHECK(!is_sampled(p));
   fast_free(p);
-  CHECK_EQ(pool_sampled(my_heap())->random, (uint64_t)0);
+  CHECK_EQ(sample_of(my_heap())->random, (uint64_t)0);
   CHECK_EQ(os_fake.calls[OS_FAKE_MAP], 0u);
 }
 
@@ -197,13 +197,13 @@ TEST(sample, what_is_cut_off_a_bin_is_the_next_bin_and_goes_back_with_it, "") {
   for (int i = 0; i < MANY; i++) p[i] = fast_malloc(64);
   heap_t *h = my_heap();
   unsigned c = class_of(64);
-  for (int i = 0; pool_sampled(h)->behind[c] == 0 && i < MANY; i++) {
+  for (int i = 0; sample_of(h)->behind[c] == 0 && i < MANY; i++) {
     fast_free(p[i]);
     p[i] = fast_malloc(64);
   }
   for (int i = 0; i < MANY; i++) fast_free(p[i]);
   heap_flush_bins(h);
-  CHECK_EQ(pool_sampled(h)->behind[c], (uintptr_t)0);
+  CHECK_EQ(sample_of(h)->behind[c], (uintptr_t)0);
   check_nothing_lost();
 }
 

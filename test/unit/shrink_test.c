@@ -245,9 +245,9 @@ TEST(shrink, what_a_resting_heap_would_keep_of_others_slabs_counts_too, "") {
   h->bin[c] = 0;
   CHECK_EQ(heap_prepare_rest(h), pages);
   CHECK(sample_start(GiB(1)));
-  pool_sampled(h)->behind[c] = 16; /* cut off such a bin, which is used up */
+  sample_of(h)->behind[c] = 16; /* cut off such a bin, which is used up */
   CHECK_EQ(heap_prepare_rest(h), pages + 8);
-  pool_sampled(h)->behind[c] = 0;
+  sample_of(h)->behind[c] = 0;
   h->returned_most[c] = h->returned_room[c] = 0;
   heap_set_fresh(h, class_of(4096), (fresh_t){SLICE_SIZE, 5});
   CHECK_EQ(heap_prepare_rest(h), pages + 5);

@@ -55,6 +55,18 @@ static bool is_as_known(void) {
   return from < 3 && is_whole && memcmp(frames + from, known + 1, both * sizeof *frames) == 0;
 }
 
+TEST(unwind, the_programs_file_is_found, "") {
+  file_t own = find_own_file();
+  bool stays = false;
+  find_program_file();
+  CHECK_EQ(atomic64_load_relaxed(&program_code), own.code);
+  CHECK_EQ(atomic64_load_relaxed(&program_code_size), own.code_size);
+  CHECK_EQ((const void *)atomic64_load_relaxed(&program_table), own.table);
+  file_t none = {NULL, 0, 0};
+  CHECK(find_unwind_table(&none, own.code, &stays) == own.table && stays);
+  CHECK(find_unwind_table(&none, 16, &stays) == NULL && !stays);
+}
+
 __attribute__((noinline)) static void call_down(int depth) {
   if (depth > 0) call_down(depth - 1);
   else look();

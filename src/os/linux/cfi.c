@@ -375,7 +375,8 @@ static const uint8_t kept_ones[] = {CFI_KEPT};
 /* The rules at an address, if they are of the usual kinds. `kept`: a byte for each of `kept_ones`,
  * so many words below the CFA, 0 if it is as it was, or NOWHERE. `frame`: the register from which
  * the CFA is reckoned, words from there, and the function's row in the header. relaxed: `seal`
- * tells what threads have mixed, and another description, also where another file's is now. */
+ * tells what threads have mixed, and another description, also where another file's is now. That
+ * takes most of a step's time, so the description of a file that stays is not in the seal. */
 typedef struct {
   atomic64_t kept, frame, seal;
 } aligned_to(32) memo_t;
@@ -394,36 +395,40 @@ static uint64_t seal_entry(uint64_t seal, const uint8_t *at) {
   }
   return seal;
 }
-static uint64_t seal_of(const uint8_t *header, uintptr_t ip, uint64_t kept, uint64_t frame) {
+static uint64_t seal_of(const uint8_t *header, bool stays, uintptr_t ip, uint64_t kept,
+                        uint64_t frame) {
   const row_of_header_t *rows = (const void *)(header + HEADER_ROWS);
   const uint8_t *fde = header + rows[frame >> (FRAME_WORDS_BITS + 1)].fde;
   uint64_t seal = ((ip ^ kept * bits_golden) * bits_golden ^ (uintptr_t)fde) * bits_golden ^ frame;
+  if (stays) return seal | 1;
   seal = seal_entry(seal, fde);
   return seal != 0 ? seal_entry(seal, fde + 4 - load4(fde + 4)) : 0;
 }
 
-static bool step_by_memo(const uint8_t *header, cfi_registers_t *r, uintptr_t ip, cfi_read_t *read,
-                         void *context) {
+static bool step_by_memo(const uint8_t *header, bool stays, cfi_registers_t *r, uintptr_t ip,
+                         cfi_read_t *read, void *context) {
   const memo_t *m = find_memo(ip);
   uint64_t kept = atomic64_load_relaxed(&m->kept), frame = atomic64_load_relaxed(&m->frame);
   if (kept == 0 || frame >> (FRAME_WORDS_BITS + 1) >= count_rows(header)) return false;
-  uint64_t seal = seal_of(header, ip, kept, frame);
+  uint64_t seal = seal_of(header, stays, ip, kept, frame);
   if (seal == 0 || atomic64_load_relaxed(&m->seal) != seal) return false;
   uint64_t offset = (frame >> 1 & (((uint64_t)1 << FRAME_WORDS_BITS) - 1)) * WORD;
   uintptr_t cfa = r->at[(frame & 1) != 0 ? CFI_FP : CFI_SP] + offset;
-  cfi_registers_t before = *r;
-  for (const uint8_t *n = kept_ones; kept != 0; n++, kept >>= 8) { /* Bound: `kept_ones` */
-    uintptr_t below = kept & 255;
-    if (below == NOWHERE) r->at[*n] = 0;
-    else if (below != 0 && !read(context, cfa - below * WORD, &r->at[*n]))
-      return *r = before, false;
+  uintptr_t values[ARRAY_LENGTH(kept_ones)];
+  uint64_t rest = kept;
+  for (uintptr_t *value = values; rest != 0; value++, rest >>= 8) { /* Bound: `kept_ones` */
+    uintptr_t below = rest & 255;
+    if (below == NOWHERE) *value = 0;
+    else if (below != 0 && !read(context, cfa - below * WORD, value)) return false;
   }
+  for (unsigned i = 0; kept != 0; i++, kept >>= 8) /* Bound: `kept_ones` */
+    if ((kept & 255) != 0) r->at[kept_ones[i]] = values[i];
   r->at[CFI_SP] = cfa;
   r->at[CFI_IP] = r->at[kept_ones[0]];
   return r->is_interrupted = false, true;
 }
 
-static void remember_step(const machine_t *m, uintptr_t ip, size_t row) {
+static void remember_step(const machine_t *m, bool stays, uintptr_t ip, size_t row) {
   const rules_t *rules = &m->rules;
   uint64_t kept = 0, words = (uint64_t)(int64_t)rules->cfa.n / WORD;
   unsigned left = 0; /* rules of other kinds, or for other registers */
@@ -443,11 +448,11 @@ static void remember_step(const machine_t *m, uintptr_t ip, size_t row) {
   if (kept == 0 || left != 0 || !is_plain || !is_call) return;
   atomic64_store_relaxed(&find_memo(ip)->kept, kept);
   atomic64_store_relaxed(&find_memo(ip)->frame, frame);
-  atomic64_store_relaxed(&find_memo(ip)->seal, seal_of(m->header, ip, kept, frame));
+  atomic64_store_relaxed(&find_memo(ip)->seal, seal_of(m->header, stays, ip, kept, frame));
 }
 
-static out_of_line bool step_by_table(const void *header, cfi_registers_t *r, uintptr_t ip,
-                                      cfi_read_t *read, void *context) {
+static out_of_line bool step_by_table(const void *header, bool stays, cfi_registers_t *r,
+                                      uintptr_t ip, cfi_read_t *read, void *context) {
   caller_t c;
   size_t row;
   memset(&c, 0, offsetof(caller_t, machine.remembered)); /* what is behind is large */
@@ -467,13 +472,14 @@ static out_of_line bool step_by_table(const void *header, cfi_registers_t *r, ui
   caller.at[CFI_IP] = caller.at[m->function.ip_register];
   caller.is_interrupted = m->function.is_signal;
   if (c.has_failed || m->is_lost) return false;
-  remember_step(m, ip, row);
+  remember_step(m, stays, ip, row);
   *r = caller;
   return true;
 }
 
-bool cfi_step(const void *header, cfi_registers_t *r, cfi_read_t *read, void *context) {
+bool cfi_step(const void *header, bool stays, cfi_registers_t *r, cfi_read_t *read, void *context) {
   /* A call may be a function's last instruction: what is behind it is another function's. */
   uintptr_t ip = r->at[CFI_IP] - (r->is_interrupted ? 0 : 1);
-  return step_by_memo(header, r, ip, read, context) || step_by_table(header, r, ip, read, context);
+  return step_by_memo(header, stays, r, ip, read, context) ||
+         step_by_table(header, stays, r, ip, read, context);
 }

@@ -32,6 +32,7 @@ typedef struct {
 typedef bool cfi_read_t(void *context, uintptr_t address, uintptr_t *word);
 
 /* `r` becomes the caller's; CFI_IP is 0 if there is none. `header` is the .eh_frame_hdr of the file
- * whose code is at CFI_IP. False, with `r` as it was: it does not say, or in a way that is unknown
- * here, or the stack cannot be read. */
-hidden bool cfi_step(const void *header, cfi_registers_t *r, cfi_read_t *read, void *context);
+ * whose code is at CFI_IP; `stays`: that file is never unloaded. False, with `r` as it was: it does
+ * not say, or in a way that is unknown here, or the stack cannot be read. */
+hidden bool cfi_step(const void *header, bool stays, cfi_registers_t *r, cfi_read_t *read,
+                     void *context);

@@ -55,7 +55,7 @@ static bool are_pages(const void *at, size_t size) {
 void *os_map(size_t size) {
   long at = OS_CALL(mmap, 0, size, READ_WRITE, ANONYMOUS, -1, 0);
   if (!call_succeeded(&os_counts.maps, at)) return NULL;
-  note_new_pages((void *)at, size);
+  happens_after(&os_counts);
   return (void *)at;
 }
 
@@ -108,6 +108,7 @@ bool os_discard(void *at, size_t size) {
  * then the addresses stay taken, but not the memory. */
 bool os_unmap(void *at, size_t size) {
   ASSERT(are_pages(at, 0));
+  happens_before(&os_counts);
   if (call_succeeded(&os_counts.unmaps, OS_CALL(munmap, at, size, 0, 0, 0, 0))) return true;
   os_discard(at, size);
   return false;

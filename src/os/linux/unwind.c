@@ -1,12 +1,13 @@
 /* unwind.c - call stacks, by unwind tables and frame pointers                           layer 1: os
- * Owns:    the address of _dl_find_object.   Called by: sample.c, guard.c, profile.c, fault.c,
- *          trace.c, tracing.c.
- *          Calls: cfi.c, os, _dl_find_object; in os_backtrace_start alone dlsym.
+ * Owns:    the address of _dl_find_object, where the program's file is.   Called by: sample.c,
+ *          guard.c, profile.c, fault.c, trace.c, tracing.c.
+ *          Calls: cfi.c, os, _dl_find_object; in os_backtrace_start alone dlsym, getauxval.
  * Threads: any, also in signal handlers and before main. No lock, no allocation;
  *          os_backtrace_start is for threads that may wait.
  *
- * The file that this code is part of finds its own table by the linker's __ehdr_start. The tables
- * of other files are found by _dl_find_object, which takes no lock; glibc has it from 2.35 on. A
+ * The file that this code is part of finds its own table by the linker's __ehdr_start, and the
+ * program's by what the kernel says of it. Neither is unloaded. The tables of other files are found
+ * by _dl_find_object, which takes no lock; glibc has it from 2.35 on. A
  * function without a table, as compilers inside the process make them, is taken to keep a frame
  * pointer. A stack may be the program's own work, so no word is read from a page that is not
  * there. */
@@ -16,6 +17,7 @@
 #include <dlfcn.h>
 #include <elf.h>
 #include <signal.h>
+#include <sys/auxv.h>
 #include <ucontext.h>
 
 #include "cfi.h"
@@ -45,34 +47,62 @@ extern hidden const Elf64_Ehdr __ehdr_start;
 typedef struct {
   const void *table;
   uintptr_t code, code_size;
-} own_file_t;
+} file_t;
 
-static own_file_t find_own_file(void) {
-  own_file_t own = {NULL, 0, 0};
+static file_t read_file(uintptr_t base, const Elf64_Phdr *part, size_t count) {
+  file_t f = {NULL, 0, 0};
+  for (size_t i = 0; i < count; i++) { /* Bound: a dozen */
+    if (part[i].p_type == PT_GNU_EH_FRAME) f.table = (const void *)(base + part[i].p_vaddr);
+    if (part[i].p_type != PT_LOAD || (part[i].p_flags & PF_X) == 0) continue;
+    f.code = base + part[i].p_vaddr;
+    f.code_size = part[i].p_memsz;
+  }
+  return f;
+}
+
+static file_t find_own_file(void) {
   uintptr_t base = (uintptr_t)&__ehdr_start;
   const Elf64_Phdr *part = (const void *)(base + __ehdr_start.e_phoff);
   for (unsigned i = 0; i < __ehdr_start.e_phnum; i++) /* Bound: a dozen */
     if (part[i].p_type == PT_LOAD && part[i].p_offset == 0) base -= part[i].p_vaddr;
-  for (unsigned i = 0; i < __ehdr_start.e_phnum; i++) { /* Bound: likewise */
-    if (part[i].p_type == PT_GNU_EH_FRAME) own.table = (const void *)(base + part[i].p_vaddr);
-    if (part[i].p_type != PT_LOAD || (part[i].p_flags & PF_X) == 0) continue;
-    own.code = base + part[i].p_vaddr;
-    own.code_size = part[i].p_memsz;
-  }
-  return own;
+  return read_file(base, part, __ehdr_start.e_phnum);
 }
 
-static bool is_own(const own_file_t *own, uintptr_t ip) { return ip - own->code < own->code_size; }
+/* relaxed: 0, or what they stay. Of a file without a table all are 0. */
+static atomic64_t program_table, program_code, program_code_size;
 
-static const void *find_unwind_table(const own_file_t *own, uintptr_t ip) {
+static void find_program_file(void) {
+  const Elf64_Phdr *part = (const void *)getauxval(AT_PHDR);
+  size_t count = part == NULL ? 0 : getauxval(AT_PHNUM);
+  uintptr_t base = 0;
+  for (size_t i = 0; i < count; i++) /* Bound: a dozen */
+    if (part[i].p_type == PT_PHDR) base = (uintptr_t)part - part[i].p_vaddr;
+  file_t f = read_file(base, part, count);
+  if (f.table == NULL) return;
+  atomic64_store_relaxed(&program_table, (uintptr_t)f.table);
+  atomic64_store_relaxed(&program_code, f.code);
+  atomic64_store_relaxed(&program_code_size, f.code_size);
+}
+
+static bool is_in(const file_t *f, uintptr_t ip) { return ip - f->code < f->code_size; }
+
+/* NULL: none is known. `*stays`: its file is never unloaded. */
+static const void *find_unwind_table(const file_t *own, uintptr_t ip, bool *stays) {
   found_object_t found;
   find_object_t *find = (find_object_t *)atomic_ptr_load_relaxed(&find_object);
-  if (is_own(own, ip)) return own->table;
+  file_t program = {(const void *)atomic64_load_relaxed(&program_table),
+                    atomic64_load_relaxed(&program_code),
+                    atomic64_load_relaxed(&program_code_size)};
+  *stays = true;
+  if (is_in(own, ip)) return own->table;
+  if (is_in(&program, ip) && program.table != NULL) return program.table;
+  *stays = false;
   return find != NULL && find((void *)ip, &found) == 0 ? found.table : NULL;
 }
 
 void os_backtrace_start(void) {
   if (dlsym == NULL || atomic_ptr_load_relaxed(&find_object) != NULL) return;
+  find_program_file();
   atomic_ptr_store_relaxed(&find_object, dlsym(RTLD_DEFAULT, "_dl_find_object"));
 }
 
@@ -189,18 +219,18 @@ static bool step_by_signal(cfi_registers_t *r, readable_t *readable) {
 }
 
 unsigned os_backtrace(uintptr_t *frames, unsigned most, bool by_tables) {
-  own_file_t own = find_own_file();
+  file_t own = find_own_file();
   cfi_registers_t r = {{0}, true};
   unsigned count = 0, own_count = 0;
   read_registers(&r);
   readable_t readable = {r.at[CFI_SP], (r.at[CFI_SP] | (os_page_size() - 1)) + 1};
   while (count < most && own_count < OWN_MOST) { /* Bound: `most` and OWN_MOST */
     uintptr_t ip = r.at[CFI_IP], stack = r.at[CFI_SP];
-    bool is_ours = is_own(&own, ip), was_interrupted = r.is_interrupted;
+    bool is_ours = is_in(&own, ip), was_interrupted = r.is_interrupted, stays;
     if (IS_SHARED && is_ours && count == 0) own_count++;
     else frames[count++] = r.is_interrupted ? ip + 1 : ip; /* as if a call returned there */
-    const void *table = by_tables || is_ours ? find_unwind_table(&own, ip) : NULL;
-    bool is_found = table != NULL && cfi_step(table, &r, read_stack, &readable);
+    const void *table = by_tables || is_ours ? find_unwind_table(&own, ip, &stays) : NULL;
+    bool is_found = table != NULL && cfi_step(table, stays, &r, read_stack, &readable);
     if (!is_found && !step_by_signal(&r, &readable) && !step_by_frame(&r, &readable)) break;
     r.at[CFI_IP] = unsigned_address(r.at[CFI_IP]);
     if (r.at[CFI_IP] == 0) break;
