@@ -132,9 +132,14 @@ static cold heap_t *attach(void) {
   return h;
 }
 
+static void begin_in_child(void) {
+  os_close_parents_look();
+  settle_own();
+}
+
 void heap_watch_threads(void) {
   os_thread_set_leave(thread_leaves);
-  os_on_fork(settle_own);
+  os_on_fork(begin_in_child);
 }
 
 /* ---- operations ------------------------------------------------------------------------------ */

@@ -41,8 +41,10 @@ typedef struct {
   held_t held;       /* of one that is moved: what it holds, and what was moved before */
 } sleeper_t;
 
-static atomic64_t taker; /* os_thread, 0: nobody */
 static sleeper_t sleepers[TOGETHER];
+/* 1: a thread takes, of this process if users.c says so, or of a parent's. relaxed: it alone writes
+ * it, or who comes after it */
+static atomic32_t is_taking;
 
 /* ---- one heap -------------------------------------------------------------------------------- */
 
@@ -274,27 +276,90 @@ static void take_first(size_t n) {
   for (sleeper_t *s = sleepers; s < sleepers + n; s++) end_moved(s);
 }
 
+/* ---- in a child of fork ---------------------------------------------------------------------- */
+
+/* The fork came in the middle of moving: what the heap has is not what it counts. */
+static void recount(heap_t *h) {
+  h->idle = 0;
+  for (unsigned c = 0; (c = heap_next_class(h, c)) != 0;) { /* Bound: the classes, and below */
+    size_t returned = 0;
+    h->own->slab_count[c] = 0;
+    for (const slab_t *s = owned_first(h, c); s != NULL; s = s->next) { /* Bound: owned slabs */
+      h->own->slab_count[c]++;
+      h->idle += s->idleness == SLAB_IDLE;
+    }
+    /* Bound: by H5 */
+    for (uintptr_t b = h->aside->returned[c]; b != 0; b = block_next(b)) returned++;
+    h->returned_room[c] = (uint16_t)(h->returned_most[c] - min_size(returned, h->returned_most[c]));
+  }
+  magazine_recount(h);
+}
+
+/* What was moved whole, or left by its thread, is found like a heap of the parent's, unless it was
+ * being ended. Of a heap that was being moved the rest stays. */
+static void adopt(sleeper_t *s) {
+  heap_t *h = s->heap;
+  if (h == NULL && s->to != NULL) {
+    recount(s->to);
+    s->to->busy = 0;
+    users_leave_behind(heap_number(s->to), USERS_PARENTS);
+  }
+  s->to = NULL;
+  if (h == NULL) return;
+  uint8_t taken = atomic8_load_relaxed(&h->is_taken);
+  open_words(h);
+  if (taken >= TAKEN_LEFT) recount(h);
+  if (taken >= TAKEN_MOVING) held_set_moved(h, held_less(s->held, heap_held(h)));
+  if (taken == TAKEN_LEFT) {
+    h->busy = 0;
+    users_leave_behind(s->number, USERS_PARENTS);
+  }
+  atomic8_store_relaxed(&h->is_taken, TAKEN_NOT);
+  s->heap = NULL;
+}
+
 /* ---- one at a time --------------------------------------------------------------------------- */
 
 typedef struct {
   uint64_t me, signals;
 } taking_t;
 
-static void end_taking(taking_t *t) {
+static void let_others_take(void) {
+  atomic32_store_relaxed(&is_taking, 0);
   signal_fence();
-  atomic64_cas_relaxed(&taker, &(uint64_t){t->me}, 0);
-  os_release_signals(t->signals);
+  users_end_taking();
+}
+
+/* What is found then is of a parent, whose thread is not there in this process. */
+static bool take_alone(void) {
+  if (!users_begin_taking()) return false;
+  if (atomic32_load_relaxed(&is_taking) != 0)
+    for (sleeper_t *s = sleepers; s < sleepers + TOGETHER; s++) adopt(s);
+  atomic32_store_relaxed(&is_taking, 1);
+  return true;
 }
 
 /* No signal of others interrupts who takes, to jump away or to fork in the middle. */
 static bool begin_taking(taking_t *t) {
-  uint64_t nobody = 0;
-  if (!HEAPS_CAN_BE_TAKEN || !users_are_known() || atomic64_load_relaxed(&taker) != 0) return false;
+  if (!HEAPS_CAN_BE_TAKEN || !users_are_known() || users_are_taking()) return false;
   t->me = os_thread();
   t->signals = os_hold_signals();
-  if (t->me != 0 && atomic64_cas_relaxed(&taker, &nobody, t->me) && os_fence_threads()) return true;
-  end_taking(t);
+  bool is_alone = t->me != 0 && take_alone();
+  if (is_alone && os_fence_threads()) return true;
+  if (is_alone) let_others_take();
+  os_release_signals(t->signals);
   return false;
+}
+
+static void end_taking(taking_t *t) {
+  signal_fence();
+  let_others_take();
+  os_release_signals(t->signals);
+}
+
+void sleepers_end_parents(void) {
+  bool is_parents = atomic32_load_relaxed(&is_taking) != 0 && !users_are_taking();
+  if (HEAPS_CAN_BE_TAKEN && is_parents && take_alone()) let_others_take();
 }
 
 /* Has the thread of the heap at that place not run since the last look? For the background thread,
@@ -371,52 +436,4 @@ bool sleepers_leave(heap_t *h) {
     return true;
   }
   return false;
-}
-
-/* The fork came in the middle of moving: what the heap has is not what it counts. */
-static void recount(heap_t *h) {
-  h->idle = 0;
-  for (unsigned c = 0; (c = heap_next_class(h, c)) != 0;) { /* Bound: the classes, and below */
-    size_t returned = 0;
-    h->own->slab_count[c] = 0;
-    for (const slab_t *s = owned_first(h, c); s != NULL; s = s->next) { /* Bound: owned slabs */
-      h->own->slab_count[c]++;
-      h->idle += s->idleness == SLAB_IDLE;
-    }
-    /* Bound: by H5 */
-    for (uintptr_t b = h->aside->returned[c]; b != 0; b = block_next(b)) returned++;
-    h->returned_room[c] = (uint16_t)(h->returned_most[c] - min_size(returned, h->returned_most[c]));
-  }
-  magazine_recount(h);
-}
-
-/* What was moved whole, or left by its thread, is found like a heap of the parent's, unless it was
- * being ended. Of a heap that was being moved the rest stays. */
-static void adopt(sleeper_t *s) {
-  heap_t *h = s->heap;
-  if (h == NULL && s->to != NULL) {
-    recount(s->to);
-    s->to->busy = 0;
-    users_leave_behind(heap_number(s->to), USERS_PARENTS);
-  }
-  s->to = NULL;
-  if (h == NULL) return;
-  uint8_t taken = atomic8_load_relaxed(&h->is_taken);
-  open_words(h);
-  if (taken >= TAKEN_LEFT) recount(h);
-  if (taken >= TAKEN_MOVING) held_set_moved(h, held_less(s->held, heap_held(h)));
-  if (taken == TAKEN_LEFT) {
-    h->busy = 0;
-    users_leave_behind(s->number, USERS_PARENTS);
-  }
-  atomic8_store_relaxed(&h->is_taken, TAKEN_NOT);
-  s->heap = NULL;
-}
-
-void sleepers_end_parents(void) {
-  uint64_t who = atomic64_load_relaxed(&taker), me = who != 0 ? os_thread() : 0;
-  if (!HEAPS_CAN_BE_TAKEN || who >> OS_THREAD_BITS / 2 == me >> OS_THREAD_BITS / 2) return;
-  if (!atomic64_cas_relaxed(&taker, &who, me)) return;
-  for (sleeper_t *s = sleepers; s < sleepers + TOGETHER; s++) adopt(s);
-  atomic64_store_relaxed(&taker, 0);
 }

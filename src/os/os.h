@@ -187,8 +187,10 @@ hidden bool os_fence_threads(void);
 hidden uint64_t os_hold_signals(void);
 hidden void os_release_signals(uint64_t before);
 /* Does the thread of that number, of this process, wait for something else than a processor? False
- * if the system does not say. */
+ * if the system does not say. One thread at a time asks. */
 hidden bool os_thread_is_asleep(uint32_t number);
+/* In a child of fork, before it opens files: what such a look of a parent's thread had open. */
+hidden void os_close_parents_look(void);
 /* Processor time of the thread of that number, of this process, ns. 0: not known. */
 hidden uint64_t os_thread_spent_ns(uint32_t number);
 /* The thread is one of `caller`'s process, and has ended: what it wrote is seen. False in doubt. */

@@ -13,9 +13,10 @@ enum { PARENTS_LOOKS = 64 }; /* places that one search looks at */
 
 /* Above the thread a word counts how often it was written: none comes back before 2^19 changes. */
 typedef struct {
-  atomic32_t count; /* words with a thread; a hint: it changes after its word */
-  atomic32_t stage; /* users_stage_t */
-  atomic32_t next;  /* the place at which the search for heaps of parents' threads goes on */
+  atomic32_t count;  /* words with a thread; a hint: it changes after its word */
+  atomic32_t stage;  /* users_stage_t */
+  atomic32_t next;   /* the place at which the search for heaps of parents' threads goes on */
+  atomic32_t taking; /* 1: a thread takes what others' heaps keep */
   atomic64_t words[PLACES];
   atomic_ptr_t marks[PLACES]; /* relaxed: a fence for all threads stands between their uses */
 } users_t;
@@ -93,6 +94,15 @@ size_t users_running(void) {
   size_t quota = atomic32_load_relaxed(&container.processors);
   if (quota != 0 && option_get(OPTION_container) == CONTAINER_AUTO) known = min_size(known, quota);
   return max_size(min_size(known, (size_t)users_count()), PROCESSORS_LEAST);
+}
+
+bool users_begin_taking(void) {
+  uint32_t none = 0;
+  return atomic32_cas_relaxed(&find_words()->taking, &none, 1);
+}
+void users_end_taking(void) { atomic32_store_relaxed(&find_words()->taking, 0); }
+bool users_are_taking(void) {
+  return users_are_known() && atomic32_load_relaxed(&find_words()->taking) != 0;
 }
 
 static out_of_line void remember(size_t number) { atomic16_store_relaxed(&had_thread[number], 1); }

@@ -19,6 +19,11 @@
 hidden void users_make(void);
 /* The calling thread is to use the heap of that number. A process's first one makes no words. */
 hidden void users_begin(size_t number);
+/* One thread at a time takes what others' heaps keep. False: another does. Once users are known. In
+ * a child of fork none does. */
+hidden bool users_begin_taking(void);
+hidden void users_end_taking(void);
+hidden bool users_are_taking(void);
 /* Where the thread has its marks whose own heap it is. NULL: nobody's, or somebody ends it. */
 hidden void users_note_marks(size_t number, const void *marks);
 hidden const void *users_marks(size_t number);

@@ -1,7 +1,7 @@
 /* files_test.c - tests of os/files, on the kernel itself */
 #include "../test.h"
 
-#include "../../src/os/os.h"
+#include "../../src/os/linux/files.c"
 
 TEST(files, the_range_of_brk_is_that_of_sbrk, "") {
   uintptr_t from, to;
@@ -24,4 +24,27 @@ TEST(files, links_and_files_are_as_the_program_has_them, "") {
   close(copy);
   CHECK_EQ(os_file_identity(copy), (uint64_t)0);
   CHECK_EQ(os_duplicate(copy, 100), -1);
+}
+
+static int open_state(const char *of) {
+  char path[64];
+  snprintf(path, sizeof path, "/proc/self%s/stat", of);
+  int file = os_open(path);
+  atomic32_store_relaxed(&look_file, (uint32_t)file + 1);
+  return file;
+}
+TEST(files, a_child_closes_what_a_look_at_a_thread_had_open_and_nothing_else, "") {
+  char task[32];
+  snprintf(task, sizeof task, "/task/%d", (int)getpid());
+  CHECK(!os_thread_is_asleep((uint32_t)getpid())); /* it looks itself */
+  CHECK_GT(atomic32_load_relaxed(&look_file), 0u);
+  int file = open_state(task);
+  os_close_parents_look();
+  CHECK_EQ(fcntl(file, F_GETFD), -1);
+  CHECK_EQ(os_open("/proc/self/stat"), file);
+  os_close_parents_look(); /* once */
+  CHECK_GE(fcntl(file, F_GETFD), 0);
+  CHECK_GE(fcntl(open_state(""), F_GETFD), 0);
+  os_close_parents_look();
+  CHECK_GE(fcntl(file + 1, F_GETFD), 0);
 }

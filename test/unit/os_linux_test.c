@@ -2,6 +2,7 @@
 #include "../test.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <linux/filter.h>
 #include <linux/seccomp.h>
 #include <pthread.h>
@@ -119,6 +120,27 @@ TEST(os_linux, closed_pages_cannot_be_read_and_keep_what_they_hold, "") {
   CHECK(!os_is_readable(at, 1) && os_is_readable(at + bytes(1), 1));
   CHECK(os_protect(at, bytes(1), true));
   CHECK_EQ(at[0], 7);
+}
+
+/* `leader`: the process's first thread. */
+static void *copy_when_it_has_ended(void *leader) {
+  char path[64], text[256] = "";
+  snprintf(path, sizeof path, "/proc/self/task/%d/stat", (int)(intptr_t)leader);
+  while (strstr(text, ") Z ") == NULL) { /* it is on its way */
+    int file = open(path, O_RDONLY);
+    if (file < 0 || read(file, text, sizeof text - 1) <= 0) _exit(2);
+    close(file);
+  }
+  uint64_t copy = 0, word = 5;
+  _exit(os_copy(&copy, &word, sizeof word) && copy == word ? TEST_SURVIVED : 1);
+}
+static void end_first_thread(void) {
+  pthread_t other;
+  pthread_create(&other, NULL, copy_when_it_has_ended, (void *)(intptr_t)getpid());
+  pthread_exit(NULL);
+}
+TEST(os_linux, memory_is_read_also_after_the_first_thread_has_ended, "") {
+  EXPECT_SURVIVAL(end_first_thread());
 }
 
 TEST(os_linux, each_random_number_is_another, "") { CHECK(os_random() != os_random()); }

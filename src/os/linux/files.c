@@ -106,13 +106,36 @@ void os_usage(os_usage_t *usage) {
   usage->peak_resident = (uint64_t)used.ru_maxrss << 10;
 }
 
-/* Its state stands behind its name, which is in brackets and may have some. */
+/* The number of the file that the next function opened last, plus 1; 0: none. relaxed: os.h */
+static atomic32_t look_file;
+
+/* The file of a thread's state: that stands behind its name, which is in brackets and may have
+ * some. */
 bool os_thread_is_asleep(uint32_t number) {
   char name[64], text[256];
   fmt_t path;
   fmt_start(&path, name, sizeof name, NULL, NULL);
   fmt_print(&path, "/proc/self/task/%u/stat", number);
-  size_t at = os_read_path(fmt_end(&path), text, sizeof text);
+  int file = os_open(fmt_end(&path));
+  if (file < 0) return false;
+  atomic32_store_relaxed(&look_file, (uint32_t)file + 1);
+  size_t at = os_read(file, text, sizeof text);
+  os_close(file);
   while (at > 0 && text[at - 1] != ')') at--; /* Bound: `text` */
   return at != 0 && at + 1 < sizeof text && (text[at + 1] == 'S' || text[at + 1] == 'D');
+}
+
+/* The system copies the table of files some time before it copies memory. So what is noted may be
+ * closed here already, or be another file: only one with such a name is closed. */
+void os_close_parents_look(void) {
+  uint32_t file = atomic32_load_relaxed(&look_file);
+  char name[64], target[64];
+  fmt_t path;
+  if (file == 0) return;
+  atomic32_store_relaxed(&look_file, 0);
+  fmt_start(&path, name, sizeof name, NULL, NULL);
+  fmt_print(&path, "/proc/self/fd/%u", file - 1);
+  target[os_read_link(fmt_end(&path), target, sizeof target - 1)] = '\0';
+  const char *task = strstr(target, "/task/"), *state = strstr(target, "/stat");
+  if (task != NULL && state != NULL && state[sizeof "/stat" - 1] == '\0') os_close((int)file - 1);
 }

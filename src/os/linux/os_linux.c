@@ -232,8 +232,8 @@ bool os_is_there(const void *word) {
 
 bool os_copy(void *to, const void *from, size_t size) {
   struct iovec here = {to, size}, there = {(void *)(uintptr_t)from, size};
-  long pid = OS_CALL(getpid, 0, 0, 0, 0, 0, 0);
-  return OS_CALL(process_vm_readv, pid, &here, 1, &there, 1, 0) == (long)size;
+  long me = OS_CALL(gettid, 0, 0, 0, 0, 0, 0); /* the first thread may have ended */
+  return OS_CALL(process_vm_readv, me, &here, 1, &there, 1, 0) == (long)size;
 }
 
 static bool is_limited(int resource) {

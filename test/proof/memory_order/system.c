@@ -122,6 +122,7 @@ bool os_discard(void *at, size_t size) {
 
 void os_thread_set_leave(os_leave_t *leave) { leave_thread = leave; }
 void os_on_fork(void (*child)(void)) { (void)child; }
+void os_close_parents_look(void) {}
 bool os_thread_watch(void *heap) {
   (void)heap;
   return true;
