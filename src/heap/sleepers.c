@@ -297,7 +297,7 @@ static void recount(heap_t *h) {
 
 /* What was moved whole, or left by its thread, is found like a heap of the parent's, unless it was
  * being ended. Of a heap that was being moved the rest stays. */
-static void adopt(sleeper_t *s) {
+static out_of_line void adopt(sleeper_t *s) {
   heap_t *h = s->heap;
   if (h == NULL && s->to != NULL) {
     recount(s->to);
@@ -347,8 +347,7 @@ static bool begin_taking(taking_t *t) {
   bool is_alone = t->me != 0 && take_alone();
   if (is_alone && os_fence_threads()) return true;
   if (is_alone) let_others_take();
-  os_release_signals(t->signals);
-  return false;
+  return os_release_signals(t->signals), false;
 }
 
 static void end_taking(taking_t *t) {

@@ -128,14 +128,17 @@ bool os_thread_is_asleep(uint32_t number) {
 /* The system copies the table of files some time before it copies memory. So what is noted may be
  * closed here already, or be another file: only one with such a name is closed. */
 void os_close_parents_look(void) {
+  static const char in_task[] = "/task/";
   uint32_t file = atomic32_load_relaxed(&look_file);
-  char name[64], target[64];
+  char name[64], target[64] = "";
   fmt_t path;
   if (file == 0) return;
   atomic32_store_relaxed(&look_file, 0);
   fmt_start(&path, name, sizeof name, NULL, NULL);
   fmt_print(&path, "/proc/self/fd/%u", file - 1);
-  target[os_read_link(fmt_end(&path), target, sizeof target - 1)] = '\0';
-  const char *task = strstr(target, "/task/"), *state = strstr(target, "/stat");
-  if (task != NULL && state != NULL && state[sizeof "/stat" - 1] == '\0') os_close((int)file - 1);
+  os_read_link(fmt_end(&path), target, sizeof target - sizeof in_task);
+  const char *at = strchr(target, '/');
+  while (at != NULL && memcmp(at, in_task, sizeof in_task - 1) != 0)
+    at = strchr(at + 1, '/'); /* Bound: `target` */
+  if (at != NULL && memcmp(strrchr(at, '/'), "/stat", sizeof "/stat") == 0) os_close((int)file - 1);
 }

@@ -192,16 +192,8 @@ void oracle_note_sift_due(size_t size) {
   atomic16_store_relaxed(&h->binned[c], (uint16_t)binned);
 }
 
-/* A chunk of heaps has them first, then what they have freed, own, and know of samples. */
-static heap_sampled_t *sampled_of(const heap_t *h) {
-  unsigned place = heap_number(h) % PLACES_IN_CHUNK;
-  char *parts = (char *)(h - place) + PLACES_IN_CHUNK * sizeof *h;
-  parts += PLACES_IN_CHUNK * (sizeof(heap_aside_t) + sizeof(heap_own_t));
-  return (heap_sampled_t *)parts + place;
-}
-
 void oracle_sample_after(size_t of, unsigned blocks, size_t interval) {
-  heap_sampled_t *known = sampled_of(own_heap());
+  heap_sampled_t *known = sample_of(own_heap());
   unsigned c = class_of(of);
   known->mean = interval;
   known->until[c] = blocks * class_size(c) + 1;
@@ -212,11 +204,15 @@ void oracle_note_last_trim_due(void) {
   own_heap()->trims_due = 1;
 }
 
-void oracle_adopt_taker(void) {
-  atomic64_t *taker = library_hidden("taker");
-  uint64_t (*thread)(void);
-  *(void **)&thread = library_hidden("os_thread");
-  if (atomic64_load_relaxed(taker) != 0) atomic64_store_relaxed(taker, thread());
+bool oracle_is_taking(void) {
+  bool (*are_taking)(void);
+  *(void **)&are_taking = library_hidden("users_are_taking");
+  return are_taking();
+}
+void oracle_go_on_taking(void) {
+  bool (*begin)(void);
+  *(void **)&begin = library_hidden("users_begin_taking");
+  begin();
 }
 
 void oracle_note_look_due(void) { own_heap()->calls = 0; }
@@ -276,7 +272,7 @@ static void add_heap(left_t *left, const heap_t *h) {
   for (size_t i = 0; i < BATCH_SLOTS; i++)
     if (h->aside->batch[i].slab != NULL) left->blocks_kept += batch_count(&h->aside->batch[i]);
   for (unsigned c = 1; c < CLASS_COUNT; c++)
-    left->blocks_kept += length_of(h->bin[c]) + length_of(sampled_of(h)->behind[c]);
+    left->blocks_kept += length_of(h->bin[c]) + length_of(sample_of(h)->behind[c]);
   for (unsigned c = 1; c < CLASS_COUNT; c++)
     left->blocks_kept += length_of(h->aside->returned[c]) + heap_fresh(h, c).count;
 }

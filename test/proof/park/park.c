@@ -124,10 +124,11 @@ static void at_point(uintptr_t instruction) {
   let_it_happen();
   if (!is_chosen(round)) return;
   sweep.tried++;
+  bool is_taking = library_is_freehold() && oracle_is_taking();
   if (!snapshot_take(sweep.points, instruction, options.copies)) return;
   step_end();
   traced_adopt(options.action->loses);
-  if (library_is_freehold()) oracle_adopt_taker();
+  if (is_taking) oracle_go_on_taking();
   limit_memory(false);
   snapshot_wake_helper(options.action->helper);
   options.action->take();

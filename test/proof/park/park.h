@@ -293,8 +293,10 @@ void oracle_sample_after(size_t size, unsigned blocks, size_t interval);
 void oracle_note_last_trim_due(void);
 /* At the end of its next slow call the heap looks at the clock, and how short memory is. */
 void oracle_note_look_due(void);
-void oracle_adopt_taker(void); /* the subject of a copy goes on to take what sleepers keep */
-void oracle_note_taken(void);  /* the caller's own heap, by a thread that does no more */
+/* Does the subject take what sleepers keep? In a copy, which finds nobody at it, it goes on. */
+bool oracle_is_taking(void);
+void oracle_go_on_taking(void);
+void oracle_note_taken(void); /* the caller's own heap, by a thread that does no more */
 /* ... and whether it has used that class since it began to watch it. */
 void oracle_note_watch_due(size_t size);
 void oracle_note_pressure(unsigned level); /* as the last look found it */

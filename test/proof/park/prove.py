@@ -337,9 +337,11 @@ def is_background(line, functions):
 
 def is_awake(line, functions):
     return (functions <= {"sleepers_held", "sleepers_leave", "let_go_of", "sleepers_end_parents",
-                          "sleepers_end_parents.part.0", "open_words", "recount",
-                          "magazine_recount"} or
-            line.strip() in ("open_words(h);", "else let_go_of(s);"))
+                          "adopt", "held_less", "open_words", "recount", "magazine_recount"} or
+            "++) adopt(s);" in line or
+            line.strip() in ("open_words(h);", "else let_go_of(s);",
+                             "if (is_alone) let_others_take();",
+                             "return os_release_signals(t->signals), false;"))
 
 def is_beyond_limits(line, functions):
     return functions == {"places_claim"} and line.strip() == "os_unmap(chunk, shape->chunk_size);"
@@ -380,7 +382,7 @@ def is_of_growth(line, functions):
     return any(word in line for word in ("call_at_growth", "call_step", "&call_from, &from"))
 
 def is_of_parents(line, functions):
-    return (functions <= {"settle_own", "users_settle", "users_leave_behind",
+    return (functions <= {"begin_in_child", "settle_own", "adopt", "users_settle", "users_leave_behind",
                           "users_take_parents", "pool_claim_parents", "heap_end_parents",
                           "repair", "sleepers_end_parents", "sleepers_end_parents.part.0"} or
             line.strip().startswith("users_keep(number); /* whoever took it"))
@@ -407,8 +409,8 @@ UNSWEPT = (
     ("report misuse, and do not return", is_report),
     ("the thread of the option background, and its start, which the C library does with all "
      "signals blocked", is_background),
-    ("need a thread that wakes up while another takes what its heap keeps, or a child of fork that "
-     "is made then (unit.sleepers_test)", is_awake),
+    ("need a thread that wakes up while another takes what its heap keeps, a child of fork that is "
+     "made then, or a system that fences no more (unit.sleepers_test)", is_awake),
     ("need as many sleeping threads as are taken together", is_together),
     ("need more than 262,144 heaps or huge blocks", is_beyond_limits),
     ("need others to be quicker sixteen times in a row", is_unlucky),
