@@ -138,12 +138,21 @@ hidden void os_unmap_file(void *at, size_t size);
 hidden bool os_is_special(const char *path);
 hidden size_t os_read(int file, char *text, size_t size); /* 0: that was all */
 hidden void os_close(int file);
-/* What one call reads of the file; 0: it is not there, or empty. */
-static inline size_t os_read_path(const char *path, char *text, size_t size) {
-  int file = os_open(path);
+/* What one call reads of the file, which is closed; 0: it is not there (-1), or empty. */
+static inline size_t os_read_whole(int file, char *text, size_t size) {
   size_t got = file < 0 ? 0 : os_read(file, text, size);
   if (file >= 0) os_close(file);
   return got;
+}
+static inline size_t os_read_path(const char *path, char *text, size_t size) {
+  return os_read_whole(os_open(path), text, size);
+}
+/* What /proc says of the process, by a file's name there. The files of /proc/self are empty once the
+ * first thread has ended; kernels before 3.17 have no others. */
+#define OS_OF_PROCESS(name) "/proc/thread-self/" name, "/proc/self/" name
+static inline int os_open_either(const char *path, const char *other) {
+  int file = os_open(path);
+  return file >= 0 ? file : os_open(other);
 }
 hidden bool os_rename(const char *from, const char *to);
 hidden void os_remove(const char *path);

@@ -26,17 +26,26 @@ bool PORTED(os_copy)(void *to, const void *from, size_t size) {
   return target_read((uintptr_t)from, to, size) == size;
 }
 
+/* The name of a file about the process; NULL: it is no such file. */
+static const char *name_in_proc(const char *path) {
+  static const char *const folders[] = {OS_OF_PROCESS("")};
+  for (size_t i = 0; i < ARRAY_LENGTH(folders); i++)
+    if (strncmp(path, folders[i], strlen(folders[i])) == 0) return path + strlen(folders[i]);
+  return NULL;
+}
+
 /* The list of mappings and the map of pages are the only files that are read while the target is
  * looked at. */
 int PORTED(os_open)(const char *path);
 int PORTED(os_open)(const char *path) {
   size_t size = 0;
-  if (strcmp(path, "/proc/self/pagemap") == 0) {
+  const char *name = name_in_proc(path);
+  if (name != NULL && strcmp(name, "pagemap") == 0) {
     char pagemap[64];
     snprintf(pagemap, sizeof pagemap, "/proc/%d/pagemap", (int)target_pid());
     return target_is_process() ? open(pagemap, O_RDONLY | O_CLOEXEC) : -1;
   }
-  if (strcmp(path, "/proc/self/maps") != 0) return open(path, O_RDONLY | O_CLOEXEC);
+  if (name == NULL || strcmp(name, "maps") != 0) return open(path, O_RDONLY | O_CLOEXEC);
   char *text = target_maps(&size);
   int file = text == NULL ? -1 : memfd_create("maps", MFD_CLOEXEC);
   bool is_whole = file >= 0 && write(file, text, size) == (ssize_t)size;

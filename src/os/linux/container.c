@@ -36,8 +36,8 @@ static large_table struct {
 /* ---- files ----------------------------------------------------------------------------------- */
 
 /* Into `text`, ended by a zero byte; 0: it is not there, or empty. */
-static size_t read_path(const char *name) {
-  size_t got = os_read_path(name, files.text, TEXT_ROOM - 1);
+static size_t read_file_at(int file) {
+  size_t got = os_read_whole(file, files.text, TEXT_ROOM - 1);
   files.text[got] = '\0';
   return got;
 }
@@ -50,7 +50,7 @@ static size_t read_in_group(group_t *g, size_t length, const char *name) {
   memcpy(after, end, n + 2);
   *end = '/';
   memcpy(end + 1, name, n + 1);
-  size_t got = read_path(g->path);
+  size_t got = read_file_at(os_open(g->path));
   memcpy(end, after, n + 2);
   files.is_read |= got != 0;
   return got;
@@ -113,7 +113,7 @@ static bool has_word(const char *list, const char *word) {
  * controller. Its name in `text`. */
 static char *find_group(group_t *g, const char *controller) {
   char *line = files.text, *name = NULL, *end;
-  read_path("/proc/self/cgroup");
+  read_file_at(os_open_either(OS_OF_PROCESS("cgroup")));
   for (; (end = strchr(line, '\n')) != NULL; line = end + 1) { /* Bound: the lines */
     *end = '\0';
     char *controllers = strchr(line, ':'), *at = controllers;
@@ -168,7 +168,7 @@ static bool read_mount(group_t *g, const char *controller, char *line) {
 
 /* Reads the list of mounts part by part; a line that does not fit is none of ours. */
 static bool find_mount(group_t *g, const char *controller) {
-  int file = os_open("/proc/self/mountinfo");
+  int file = os_open_either(OS_OF_PROCESS("mountinfo"));
   bool is_found = false;
   size_t have = 0, got;
   if (file < 0) return false;

@@ -63,12 +63,12 @@ void os_unmap_file(void *at, size_t size) {
 
 /* ---- what the system says of the process ----------------------------------------------------- */
 
-/* A number of /proc/self/stat, so many words behind the name, which may be any text; 0: the system
+/* A number of /proc's `stat`, so many words behind the name, which may be any text; 0: the system
  * does not say. */
-static uint64_t stat_word(unsigned behind_name) {
+static uint64_t stat_word(int file, unsigned behind_name) {
   char text[440];
   uint64_t number = 0;
-  text[os_read_path("/proc/self/stat", text, sizeof text - 1)] = '\0';
+  text[os_read_whole(file, text, sizeof text - 1)] = '\0';
   const char *at = strrchr(text, ')');
   for (unsigned i = 0; at != NULL && i < behind_name; i++) at = strchr(at + 1, ' ');
   for (; at != NULL && at[1] >= '0' && at[1] <= '9'; at++) /* Bound: the digits of a word */
@@ -79,7 +79,7 @@ static uint64_t stat_word(unsigned behind_name) {
 /* Where brk() began is taken to be 0 if that is not known; the end alone has to do. */
 bool os_break_range(uintptr_t *from, uintptr_t *to) {
   enum { BREAK_FROM = 45 };
-  *from = (uintptr_t)stat_word(BREAK_FROM);
+  *from = (uintptr_t)stat_word(os_open_either(OS_OF_PROCESS("stat")), BREAK_FROM);
   *to = (uintptr_t)OS_CALL(brk, 0, 0, 0, 0, 0, 0);
   return *from < *to;
 }
@@ -88,7 +88,8 @@ bool os_break_range(uintptr_t *from, uintptr_t *to) {
  * in the memory of every small program. 0: the system does not say. */
 static uint64_t elapsed_ms(void) {
   enum { STARTED_AT = 20 };
-  uint64_t rate = getauxval(AT_CLKTCK), ticks = rate == 0 ? 0 : stat_word(STARTED_AT);
+  uint64_t rate = getauxval(AT_CLKTCK),
+           ticks = rate == 0 ? 0 : stat_word(os_open("/proc/self/stat"), STARTED_AT);
   struct timespec now;
   if (ticks == 0 || clock_gettime(CLOCK_BOOTTIME, &now) != 0) return 0;
   uint64_t ms = (uint64_t)now.tv_sec * 1000 + (uint64_t)now.tv_nsec / 1000000;

@@ -69,7 +69,7 @@ static bool are_private(int file, size_t first, size_t n) {
 
 bool os_is_private(const void *at, size_t size) {
   size_t page = os_page_size();
-  int file = os_open("/proc/self/pagemap");
+  int file = os_open_either(OS_OF_PROCESS("pagemap"));
   if (file < 0) return false;
   bool is_private = are_private(file, (uintptr_t)at / page, size / page);
   os_close(file);
@@ -98,7 +98,7 @@ size_t os_huge_resident(const void *at, size_t size) {
                  .region_count = 16,
                  .all_of = IS_HUGE,
                  .wanted = IS_HUGE};
-  int file = os_open("/proc/self/pagemap");
+  int file = os_open_either(OS_OF_PROCESS("pagemap"));
   size_t found = 0;
   long n = file < 0 ? -1 : 0;
   do {

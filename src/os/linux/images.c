@@ -101,7 +101,7 @@ void os_each_image(char text[OS_IMAGES_TEXT], os_image_visitor_t *visitor, void 
   const unsigned char *id = notes;
   size_t id_length = 0;
   uint64_t file, known = 0; /* tells files apart; the file whose build id this is */
-  lines_t lines = {os_open("/proc/self/maps"), text, 0, 0};
+  lines_t lines = {os_open_either(OS_OF_PROCESS("maps")), text, 0, 0};
   if (lines.file < 0) return;
   for (char *line; (line = next_line(&lines)) != NULL;) { /* Bound: the mappings */
     os_image_t image = {0};
