@@ -147,8 +147,8 @@ static inline size_t os_read_whole(int file, char *text, size_t size) {
 static inline size_t os_read_path(const char *path, char *text, size_t size) {
   return os_read_whole(os_open(path), text, size);
 }
-/* What /proc says of the process, by a file's name there. The files of /proc/self are empty once the
- * first thread has ended; kernels before 3.17 have no others. */
+/* What /proc says of the process, by a file's name there. The files of /proc/self are empty once
+ * the first thread has ended; kernels before 3.17 have no others. */
 #define OS_OF_PROCESS(name) "/proc/thread-self/" name, "/proc/self/" name
 static inline int os_open_either(const char *path, const char *other) {
   int file = os_open(path);
