@@ -184,7 +184,7 @@ static cold void sample_bin(heap_t *h, unsigned c, unsigned count) {
   uintptr_t block = c >= MEDIUM_CLASS ? h->bin[c] : 0;
   if (c >= MEDIUM_CLASS) count = 0;
   for (; block != 0; block = block_next(block)) count++; /* Bound: a list of such blocks */
-  sample_new_bin(h, c, count);
+  if (count != 0) sample_new_bin(h, c, count);
 }
 
 /* Now and then, at a refill. For medium classes it only costs swaps. */

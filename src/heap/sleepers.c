@@ -310,12 +310,11 @@ static out_of_line void adopt(sleeper_t *s) {
   open_words(h);
   if (taken >= TAKEN_LEFT) recount(h);
   if (taken >= TAKEN_MOVING) held_set_moved(h, held_less(s->held, heap_held(h)));
-  if (taken == TAKEN_LEFT) {
-    h->busy = 0;
-    users_leave_behind(s->number, USERS_PARENTS);
-  }
+  if (taken == TAKEN_LEFT) h->busy = 0;
   atomic8_store_relaxed(&h->is_taken, TAKEN_NOT);
   s->heap = NULL;
+  if (taken == TAKEN_LEFT)
+    users_leave_behind(s->number, USERS_PARENTS); /* last: it is found then */
 }
 
 /* ---- one at a time --------------------------------------------------------------------------- */
@@ -358,7 +357,10 @@ static void end_taking(taking_t *t) {
 
 void sleepers_end_parents(void) {
   bool is_parents = atomic32_load_relaxed(&is_taking) != 0 && !users_are_taking();
-  if (HEAPS_CAN_BE_TAKEN && is_parents && take_alone()) let_others_take();
+  if (!HEAPS_CAN_BE_TAKEN || !is_parents) return;
+  uint64_t signals = os_hold_signals();
+  if (take_alone()) let_others_take();
+  os_release_signals(signals);
 }
 
 /* Has the thread of the heap at that place not run since the last look? For the background thread,

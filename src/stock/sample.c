@@ -50,8 +50,7 @@ void sample_renew_bin(heap_t *h, unsigned c) {
 void sample_cut_bin(heap_t *h, unsigned c, unsigned count) {
   heap_sampled_t *d = sample_of(h);
   size_t size = class_size(c), all = count * size;
-  ASSERT((h->bin[c] != 0) == (count != 0) && d->behind[c] == 0);
-  if (count == 0) return;
+  ASSERT(h->bin[c] != 0 && count != 0 && d->behind[c] == 0);
   if (!sample_find_point(h, c, all)) return sample_pass_bytes(h, c, all);
   unsigned before = (unsigned)max_size((d->until[c] - 1) / size, 1);
   uintptr_t last = h->bin[c];
@@ -72,6 +71,7 @@ void sample_move_bin(heap_t *to, heap_t *from, unsigned c) {
   there->behind[c] = d->behind[c];
   there->count[c] = d->count[c];
   d->behind[c] = 0;
+  d->until[c] = 0; /* what was in the bin is not handed out */
 }
 
 uintptr_t *sample_return_bin(heap_t *h, unsigned c) {

@@ -116,9 +116,12 @@ void users_leave(size_t number) {
   if (users_thread(number) != 0) users_note(number, 0);
 }
 
+/* In this order: nobody finds it before its last word, and whoever does forgets it. */
 void users_leave_behind(size_t number, uint64_t thread) {
-  remember(number); /* first: whoever finds it by its word ends it, and forgets */
-  if (thread != USERS_PARENTS) users_note(number, thread);
+  bool is_parents = thread == USERS_PARENTS;
+  if (!is_parents && users_thread(number) == 0) users_note(number, os_thread());
+  remember(number);
+  if (!is_parents) users_note(number, thread);
 }
 
 static users_stage_t find_stage(void) {

@@ -203,8 +203,13 @@ TEST(cfi, in_a_file_that_stays_no_description_is_read_twice, "") {
   stays = true;
   CHECK(step_with(CODE("\x0e\x20\x86\x02")) && r.at[FRAME_REGISTER] == 0x5002);
   CHECK(step_with(CODE("\x0e\x20\x86\x04")) && r.at[FRAME_REGISTER] == 0x5002);
-  atomic64_store_relaxed(&find_memo((uintptr_t)code + FUNCTION + 10)->kept, 0x0301); /* mixed */
+  memo_t *m = find_memo((uintptr_t)code + FUNCTION + 10);
+  atomic64_store_relaxed(&m->kept, 0x0301); /* mixed */
   CHECK(step_at(10, true) && r.at[FRAME_REGISTER] == 0x5000);
+  uint64_t frame = atomic64_load_relaxed(&m->frame);
+  atomic64_store_relaxed(&m->frame, frame ^ 1); /* as if the CFA were so far from RBP */
+  CHECK(step_at(10, true) && r.at[FRAME_REGISTER] == 0x5000);
+  CHECK_EQ(atomic64_load_relaxed(&m->frame), frame);
   stays = false;
   CHECK(step_with(CODE("\x0e\x20\x86\x02")) && r.at[FRAME_REGISTER] == 0x5002);
 }

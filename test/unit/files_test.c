@@ -30,21 +30,26 @@ static int open_state(const char *of) {
   char path[64];
   snprintf(path, sizeof path, "/proc/self%s/stat", of);
   int file = os_open(path);
-  atomic32_store_relaxed(&look_file, (uint32_t)file + 1);
+  uint64_t thread = (uint64_t)getpid() << LOOK_THREAD_SHIFT;
+  atomic64_store_relaxed(&last_look, thread | ((uint32_t)file + 1));
   return file;
 }
 TEST(files, a_child_closes_what_a_look_at_a_thread_had_open_and_nothing_else, "") {
   char task[32];
   snprintf(task, sizeof task, "/task/%d", (int)getpid());
   CHECK(!os_thread_is_asleep((uint32_t)getpid())); /* it looks itself */
-  CHECK_GT(atomic32_load_relaxed(&look_file), 0u);
+  CHECK_GT((uint32_t)atomic64_load_relaxed(&last_look), 0u);
   int file = open_state(task);
   os_close_parents_look();
   CHECK_EQ(fcntl(file, F_GETFD), -1);
   CHECK_EQ(os_open("/proc/self/stat"), file);
   os_close_parents_look(); /* once */
   CHECK_GE(fcntl(file, F_GETFD), 0);
-  CHECK_GE(fcntl(open_state(""), F_GETFD), 0);
+  CHECK_EQ(open_state(""), file + 1);
   os_close_parents_look();
   CHECK_GE(fcntl(file + 1, F_GETFD), 0);
+  CHECK_EQ(open_state(task), file + 2);
+  fcntl(file + 2, F_SETFL, 0); /* as a program opens it */
+  os_close_parents_look();
+  CHECK_GE(fcntl(file + 2, F_GETFD), 0);
 }

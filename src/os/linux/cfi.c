@@ -400,7 +400,7 @@ static uint64_t seal_of(const uint8_t *header, bool stays, uintptr_t ip, uint64_
   const row_of_header_t *rows = (const void *)(header + HEADER_ROWS);
   const uint8_t *fde = header + rows[frame >> (FRAME_WORDS_BITS + 1)].fde;
   uint64_t seal = ((ip ^ kept * bits_golden) * bits_golden ^ (uintptr_t)fde) * bits_golden ^ frame;
-  if (stays) return seal | 1;
+  if (stays) return seal != 0 ? seal : 1;
   seal = seal_entry(seal, fde);
   return seal != 0 ? seal_entry(seal, fde + 4 - load4(fde + 4)) : 0;
 }

@@ -113,7 +113,7 @@ static bool has_word(const char *list, const char *word) {
  * controller. Its name in `text`. */
 static char *find_group(group_t *g, const char *controller) {
   char *line = files.text, *name = NULL, *end;
-  read_file_at(os_open_either(OS_OF_PROCESS("cgroup")));
+  read_file_at(os_open("/proc/self/cgroup")); /* of the first thread, also if that has ended */
   for (; (end = strchr(line, '\n')) != NULL; line = end + 1) { /* Bound: the lines */
     *end = '\0';
     char *controllers = strchr(line, ':'), *at = controllers;

@@ -107,39 +107,47 @@ void os_usage(os_usage_t *usage) {
   usage->peak_resident = (uint64_t)used.ru_maxrss << 10;
 }
 
-/* The number of the file that the next function opened last, plus 1; 0: none. relaxed: os.h */
-static atomic32_t look_file;
+/* What the next function opened last: the file's number plus 1, or 0, and above it the thread's.
+ * relaxed: os.h */
+static atomic64_t last_look;
+enum { LOOK_THREAD_SHIFT = 32 };
+
+static const char *state_path(char name[64], const char *folder, uint32_t thread) {
+  fmt_t path;
+  fmt_start(&path, name, 64, NULL, NULL);
+  fmt_print(&path, "%s/task/%u/stat", folder, thread);
+  return fmt_end(&path);
+}
 
 /* The file of a thread's state: that stands behind its name, which is in brackets and may have
  * some. */
 bool os_thread_is_asleep(uint32_t number) {
   char name[64], text[256];
-  fmt_t path;
-  fmt_start(&path, name, sizeof name, NULL, NULL);
-  fmt_print(&path, "/proc/self/task/%u/stat", number);
-  int file = os_open(fmt_end(&path));
+  int file = os_open(state_path(name, "/proc/self", number));
   if (file < 0) return false;
-  atomic32_store_relaxed(&look_file, (uint32_t)file + 1);
-  size_t at = os_read(file, text, sizeof text);
-  os_close(file);
+  uint64_t look = (uint64_t)number << LOOK_THREAD_SHIFT | ((uint32_t)file + 1);
+  atomic64_store_relaxed(&last_look, look);
+  size_t at = os_read_whole(file, text, sizeof text);
   while (at > 0 && text[at - 1] != ')') at--; /* Bound: `text` */
   return at != 0 && at + 1 < sizeof text && (text[at + 1] == 'S' || text[at + 1] == 'D');
 }
 
 /* The system copies the table of files some time before it copies memory. So what is noted may be
- * closed here already, or be another file: only one with such a name is closed. */
+ * closed here already, or be a file of the program's. One is closed that has such a name and was
+ * opened as `os_open` does. */
 void os_close_parents_look(void) {
-  static const char in_task[] = "/task/";
-  uint32_t file = atomic32_load_relaxed(&look_file);
-  char name[64], target[64] = "";
+  uint64_t look = atomic64_load_relaxed(&last_look);
+  int file = (int)(uint32_t)look - 1;
+  char name[64], state[64], target[128] = "";
   fmt_t path;
-  if (file == 0) return;
-  atomic32_store_relaxed(&look_file, 0);
+  if (file < 0) return;
+  atomic64_store_relaxed(&last_look, 0);
   fmt_start(&path, name, sizeof name, NULL, NULL);
-  fmt_print(&path, "/proc/self/fd/%u", file - 1);
-  os_read_link(fmt_end(&path), target, sizeof target - sizeof in_task);
-  const char *at = strchr(target, '/');
-  while (at != NULL && memcmp(at, in_task, sizeof in_task - 1) != 0)
-    at = strchr(at + 1, '/'); /* Bound: `target` */
-  if (at != NULL && memcmp(strrchr(at, '/'), "/stat", sizeof "/stat") == 0) os_close((int)file - 1);
+  fmt_print(&path, "/proc/self/fd/%u", (unsigned)file);
+  os_read_link(fmt_end(&path), target, sizeof target - sizeof state);
+  const char *end = state_path(state, "", (uint32_t)(look >> LOOK_THREAD_SHIFT));
+  const char *at = strchr(target, '/'); /* below: the bound is `target` */
+  while (at != NULL && memcmp(at, end, strlen(end)) != 0) at = strchr(at + 1, '/'); /* Bound: it */
+  bool is_looks = at != NULL && (OS_CALL(fcntl, file, F_GETFL, 0, 0, 0, 0) & O_NONBLOCK) != 0;
+  if (is_looks) os_close(file);
 }

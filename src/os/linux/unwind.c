@@ -78,7 +78,9 @@ static void find_program_file(void) {
   for (size_t i = 0; i < count; i++) /* Bound: a dozen */
     if (part[i].p_type == PT_PHDR) base = (uintptr_t)part - part[i].p_vaddr;
   file_t f = read_file(base, part, count);
-  if (f.table == NULL) return;
+  bool is_there =
+    getauxval(AT_ENTRY) - f.code < f.code_size; /* not so if it does not say its base */
+  if (f.table == NULL || !is_there) return;
   atomic64_store_relaxed(&program_table, (uintptr_t)f.table);
   atomic64_store_relaxed(&program_code, f.code);
   atomic64_store_relaxed(&program_code_size, f.code_size);
