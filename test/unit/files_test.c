@@ -30,15 +30,14 @@ static int open_state(const char *of) {
   char path[64];
   snprintf(path, sizeof path, "/proc/self%s/stat", of);
   int file = os_open(path);
-  uint64_t thread = (uint64_t)getpid() << LOOK_THREAD_SHIFT;
-  atomic64_store_relaxed(&last_look, thread | ((uint32_t)file + 1));
+  atomic32_store_relaxed(&look_file, (uint32_t)file + 1);
   return file;
 }
 TEST(files, a_child_closes_what_a_look_at_a_thread_had_open_and_nothing_else, "") {
   char task[32];
   snprintf(task, sizeof task, "/task/%d", (int)getpid());
   CHECK(!os_thread_is_asleep((uint32_t)getpid())); /* it looks itself */
-  CHECK_GT((uint32_t)atomic64_load_relaxed(&last_look), 0u);
+  CHECK_GT(atomic32_load_relaxed(&look_file), 0u);
   int file = open_state(task);
   os_close_parents_look();
   CHECK_EQ(fcntl(file, F_GETFD), -1);

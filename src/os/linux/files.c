@@ -1,6 +1,8 @@
 /* files.c - files of traces, and what is known of the process: Linux                    layer 1: os
  * Contract: os.h. */
+#ifndef _GNU_SOURCE
 #define _GNU_SOURCE
+#endif
 #include <errno.h>
 #include <fcntl.h>
 #include <sys/auxv.h>
@@ -107,47 +109,42 @@ void os_usage(os_usage_t *usage) {
   usage->peak_resident = (uint64_t)used.ru_maxrss << 10;
 }
 
-/* What the next function opened last: the file's number plus 1, or 0, and above it the thread's.
- * relaxed: os.h */
-static atomic64_t last_look;
-enum { LOOK_THREAD_SHIFT = 32 };
-
-static const char *state_path(char name[64], const char *folder, uint32_t thread) {
-  fmt_t path;
-  fmt_start(&path, name, 64, NULL, NULL);
-  fmt_print(&path, "%s/task/%u/stat", folder, thread);
-  return fmt_end(&path);
-}
+/* The number of the file that the next function opened last, plus 1; 0: none. relaxed: os.h */
+static atomic32_t look_file;
 
 /* The file of a thread's state: that stands behind its name, which is in brackets and may have
  * some. */
 bool os_thread_is_asleep(uint32_t number) {
   char name[64], text[256];
-  int file = os_open(state_path(name, "/proc/self", number));
+  fmt_t path;
+  fmt_start(&path, name, sizeof name, NULL, NULL);
+  fmt_print(&path, "/proc/self/task/%u/stat", number);
+  int file = os_open(fmt_end(&path));
   if (file < 0) return false;
-  uint64_t look = (uint64_t)number << LOOK_THREAD_SHIFT | ((uint32_t)file + 1);
-  atomic64_store_relaxed(&last_look, look);
+  atomic32_store_relaxed(&look_file, (uint32_t)file + 1);
   size_t at = os_read_whole(file, text, sizeof text);
   while (at > 0 && text[at - 1] != ')') at--; /* Bound: `text` */
   return at != 0 && at + 1 < sizeof text && (text[at + 1] == 'S' || text[at + 1] == 'D');
 }
 
 /* The system copies the table of files some time before it copies memory. So what is noted may be
- * closed here already, or be a file of the program's. One is closed that has such a name and was
- * opened as `os_open` does. */
+ * closed here already, be the file of another look, or be one of the program's. One is closed that
+ * has such a name and was opened as `os_open` does. */
 void os_close_parents_look(void) {
-  uint64_t look = atomic64_load_relaxed(&last_look);
-  int file = (int)(uint32_t)look - 1;
-  char name[64], state[64], target[128] = "";
+  static const char in_proc[] = "/proc/", in_task[] = "/task/", state[] = "/stat";
+  int file = (int)atomic32_load_relaxed(&look_file) - 1;
+  char name[64], target[64] = "";
   fmt_t path;
   if (file < 0) return;
-  atomic64_store_relaxed(&last_look, 0);
+  atomic32_store_relaxed(&look_file, 0);
   fmt_start(&path, name, sizeof name, NULL, NULL);
   fmt_print(&path, "/proc/self/fd/%u", (unsigned)file);
-  os_read_link(fmt_end(&path), target, sizeof target - sizeof state);
-  const char *end = state_path(state, "", (uint32_t)(look >> LOOK_THREAD_SHIFT));
-  const char *at = strchr(target, '/'); /* below: the bound is `target` */
-  while (at != NULL && memcmp(at, end, strlen(end)) != 0) at = strchr(at + 1, '/'); /* Bound: it */
-  bool is_looks = at != NULL && (OS_CALL(fcntl, file, F_GETFL, 0, 0, 0, 0) & O_NONBLOCK) != 0;
+  os_read_link(fmt_end(&path), target, sizeof target - sizeof in_task);
+  if (memcmp(target, in_proc, sizeof in_proc - 1) != 0) return;
+  const char *at = strchr(target + 1, '/'); /* behind the process's number: below that, its task */
+  at = at != NULL ? strchr(at + 1, '/') : NULL;
+  bool is_looks = at != NULL && memcmp(at, in_task, sizeof in_task - 1) == 0 &&
+                  memcmp(strrchr(at, '/'), state, sizeof state - 1) == 0 &&
+                  (OS_CALL(fcntl, file, F_GETFL, 0, 0, 0, 0) & O_NONBLOCK) != 0;
   if (is_looks) os_close(file);
 }
