@@ -414,15 +414,13 @@ static bool step_by_memo(const uint8_t *header, bool stays, cfi_registers_t *r, 
   if (seal == 0 || atomic64_load_relaxed(&m->seal) != seal) return false;
   uint64_t offset = (frame >> 1 & (((uint64_t)1 << FRAME_WORDS_BITS) - 1)) * WORD;
   uintptr_t cfa = r->at[(frame & 1) != 0 ? CFI_FP : CFI_SP] + offset;
-  uintptr_t values[ARRAY_LENGTH(kept_ones)];
-  uint64_t rest = kept;
-  for (uintptr_t *value = values; rest != 0; value++, rest >>= 8) { /* Bound: `kept_ones` */
-    uintptr_t below = rest & 255;
-    if (below == NOWHERE) *value = 0;
-    else if (below != 0 && !read(context, cfa - below * WORD, value)) return false;
+  cfi_registers_t before = *r;
+  for (const uint8_t *n = kept_ones; kept != 0; n++, kept >>= 8) { /* Bound: `kept_ones` */
+    uintptr_t below = kept & 255;
+    if (below == NOWHERE) r->at[*n] = 0;
+    else if (below != 0 && !read(context, cfa - below * WORD, &r->at[*n]))
+      return *r = before, false;
   }
-  for (unsigned i = 0; kept != 0; i++, kept >>= 8) /* Bound: `kept_ones` */
-    if ((kept & 255) != 0) r->at[kept_ones[i]] = values[i];
   r->at[CFI_SP] = cfa;
   r->at[CFI_IP] = r->at[kept_ones[0]];
   return r->is_interrupted = false, true;
