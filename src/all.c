@@ -50,6 +50,7 @@
 #include "slab/tally.c"
 #include "slab/holes.c"
 #include "slab/partial.c"
+#include "slab/span.c"
 #if FH_SECURE
 #include "slab/secrets.c"
 #include "slab/states.c"
@@ -62,6 +63,7 @@
 #include "stock/lanes.c"
 #include "stock/magazine.c"
 #include "stock/owned.c"
+#include "stock/paged.c"
 #include "stock/returned.c"
 #include "stock/outbox.c"
 #include "stock/pool.c"

@@ -141,6 +141,25 @@ static inline uint64_t bits_runs_of(uint64_t w, unsigned n) {
   return w;
 }
 
+/* How long the longest run of ones is, `most` at most: a power of two, up to 32. */
+static inline unsigned bits_longest_run(uint64_t w, unsigned most) {
+  uint64_t of[6] = {w}, longest = w; /* where runs begin of 1, 2, 4, ... ones, and of `n` */
+  unsigned steps = 0, n;
+  for (; 1u << steps < most && of[steps] != 0; steps++) /* Bound: 5 */
+    of[steps + 1] = of[steps] & of[steps] >> (1u << steps);
+  if (of[steps] != 0) return w != 0 ? most : 0;
+  if (steps == 0) return 0;
+  n = 1u << --steps;
+  longest = of[steps];
+  while (steps-- != 0) { /* Bound: 5 */
+    uint64_t longer = longest & of[steps] >> n;
+    if (longer == 0) continue;
+    longest = longer;
+    n += 1u << steps;
+  }
+  return n;
+}
+
 /* Number of ones at the low end of `w`, and at its high end: 0 to 64. */
 static inline unsigned bits_ones_below(uint64_t w) { return ~w == 0 ? 64 : bits_lowest(~w); }
 static inline unsigned bits_ones_above(uint64_t w) { return ~w == 0 ? 64 : 63 - bits_highest(~w); }

@@ -26,7 +26,7 @@
 #include "block.h"
 #include "tally.h"
 
-typedef enum { SLAB_NONE, SLAB_SMALL, SLAB_LARGE } slab_kind_t;
+typedef enum { SLAB_NONE, SLAB_SMALL, SLAB_LARGE, SLAB_SPAN } slab_kind_t;
 
 typedef struct slab slab_t;
 struct slab {
@@ -46,7 +46,7 @@ struct slab {
    * by statistics */
   atomic32_t used;
   atomic32_t carved; /* blocks that went to a heap */
-  /* 0: no slab; its class; or SLAB_IS_LARGE and flags. set before any block is handed out */
+  /* 0: no slab; its class; SLAB_IS_SPAN; or SLAB_IS_LARGE and flags. set before any block is handed out */
   atomic32_t kind;
   union {
     atomic_ptr_t tag;  /* the first-class heap to which the slab belongs, or NULL */
@@ -81,6 +81,7 @@ _Static_assert(sizeof(slab_t) == DESCRIPTOR_SIZE, "a slab's descriptor");
 enum {
   SLAB_IDLE = 1,   /* empty, and kept by its heap anyway */
   SLAB_SEEN_EMPTY, /* a lane's, which goes if it is still empty at the next look */
+  SLAB_IS_SPAN = 0xFE, /* span.h */
   SLAB_IS_LARGE = 0xFF,
   SLAB_IS_CLEAN = 1 << 8,     /* a large block that reads as zero as far as nobody wrote to it */
   SLAB_IS_SAMPLED = 1 << 9,   /* a large block of which `sampled` tells */
@@ -99,7 +100,8 @@ static inline uintptr_t slab_base(const slab_t *s) { return (uintptr_t)arena_des
 static inline uint32_t slab_word(const slab_t *s) { return atomic32_load_relaxed(&s->kind); }
 static inline slab_kind_t slab_kind(uint32_t word) {
   if (word == 0) return SLAB_NONE;
-  return (word & SLAB_IS_LARGE) == SLAB_IS_LARGE ? SLAB_LARGE : SLAB_SMALL;
+  if ((word & SLAB_IS_LARGE) == SLAB_IS_LARGE) return SLAB_LARGE;
+  return word == SLAB_IS_SPAN ? SLAB_SPAN : SLAB_SMALL;
 }
 /* SLAB_NONE too where `p` lies before the first slice. */
 static inline slab_kind_t slab_kind_at(const void *p) {

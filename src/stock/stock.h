@@ -17,6 +17,7 @@
 #include "magazine.h"
 #include "outbox.h"
 #include "owned.h"
+#include "paged.h"
 #include "pool.h"
 #include "quarantine.h"
 #include "returned.h"

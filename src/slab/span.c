@@ -1,0 +1,351 @@
+/* span.c - four slices, whose blocks are runs of pages                                layer 4: slab
+ * Contract: span.h. */
+#include "span.h"
+
+#include "../arena/purge.h"
+
+/* A byte of `runs`, for the first page of a run: its pages, and */
+enum { RUN_PAGES = 63, RUN_IS_CLEAN = 64, RUN_IS_FREED = 128 };
+enum { NO_LEVEL = SPAN_LEVELS, LEVEL_LONG = SPAN_LEVELS - 1 };
+_Static_assert(SPAN_MOST - SPAN_LEAST == LEVEL_LONG, "a level for each length of a run");
+
+static const uint64_t all_pages = ~(uint64_t)0;
+
+static large_table atomic64_t roomy_arenas[ARENA_MOST / 64][SPAN_LEVELS];
+
+/* ---- where it is ----------------------------------------------------------------------------- */
+
+typedef struct {
+  arena_t *arena;
+  arena_maps_t *maps;
+  size_t number; /* among the arena's */
+  unsigned page;
+} page_t;
+
+static page_t span_page_of(const void *p) {
+  arena_t *a = arena_of(p);
+  return (page_t){.arena = a,
+                  .maps = arena_maps(a),
+                  .number = arena_slice(p) / SPAN_SLICES,
+                  .page = (unsigned)((uintptr_t)p % SPAN_SIZE >> SPAN_PAGE_SHIFT)};
+}
+
+static void *run_at(const arena_t *a, size_t number, unsigned page) {
+  return (char *)arena_address(a, number * SPAN_SLICES) + ((size_t)page << SPAN_PAGE_SHIFT);
+}
+
+static atomic8_t *run_of(const page_t *at) { return &at->maps->runs[at->number][at->page]; }
+
+static bool run_is_live(uint8_t run) {
+  return (run & RUN_PAGES) != 0 && (run & RUN_IS_FREED) == 0;
+}
+
+/* Which of 64 arenas have a bit in `roomy_groups`. */
+static inline atomic64_t *arenas_with_room(size_t arena, unsigned level) {
+  return &roomy_arenas[arena / 64][level];
+}
+
+/* ---- hints ----------------------------------------------------------------------------------- */
+
+/* Which of the levels the longest run of ones has, or NO_LEVEL. */
+static unsigned span_level(uint64_t free) {
+  unsigned n = bits_longest_run(free, SPAN_MOST);
+  return n >= SPAN_LEAST ? n - SPAN_LEAST : NO_LEVEL;
+}
+
+static void set_level(const arena_t *a, size_t number, unsigned level) {
+  arena_maps_t *m = arena_maps(a);
+  hint_set(m->roomy[level], number); /* S-room, S-group */
+  hint_set(&m->roomy_groups[level], number / 64);
+  hint_set(arenas_with_room(a->number, level), a->number % 64);
+}
+
+static void clear_level(const arena_t *a, size_t number, unsigned level) {
+  arena_maps_t *m = arena_maps(a);
+  hint_clear(m->roomy[level], number); /* S-room */
+  if (span_level(atomic64_load_seq_cst(&m->spans[number].free)) == level)
+    set_level(a, number, level);
+}
+
+/* The word has changed. */
+static void note_span_room(const arena_t *a, size_t number, uint64_t before, uint64_t after) {
+  unsigned was = span_level(before), is = span_level(after);
+  if (was == is) return;
+  if (is != NO_LEVEL) set_level(a, number, is);
+  if (was != NO_LEVEL) clear_level(a, number, was);
+}
+
+/* ---- claiming -------------------------------------------------------------------------------- */
+
+/* The first page of the shortest run of at least `n` ones; `runs`: where such runs begin. */
+static unsigned tightest(uint64_t runs) {
+  unsigned best = 0, least = 65;
+  for (uint64_t heads = runs & ~(runs << 1); heads != 0; heads &= heads - 1) { /* Bound: bits */
+    unsigned at = bits_lowest(heads), more = bits_ones_below(runs >> at);
+    if (more < least) least = more, best = at;
+  }
+  return best;
+}
+
+/* The run's pages are the caller's, but not yet its byte. */
+static void *begin_run(const page_t *at, unsigned n) {
+  atomic64_t *touched = &at->maps->spans[at->number].touched;
+  uint64_t pages = bits_run(at->page, n), seen = atomic64_load_relaxed(touched) & pages;
+  if (seen != pages) atomic64_or_relaxed(touched, pages);
+  atomic8_store_relaxed(run_of(at), (uint8_t)(n | (seen == 0 ? RUN_IS_CLEAN : 0)));
+  return run_at(at->arena, at->number, at->page);
+}
+
+static void *claim_run_in_span(arena_t *a, size_t number, unsigned n) {
+  page_t at = {a, arena_maps(a), number, 0};
+  atomic64_t *free = &at.maps->spans[number].free;
+  uint64_t w = atomic64_load_relaxed(free), runs; /* relaxed: the swap reads again */
+  /* Progress: a failed swap means that another thread claimed or freed pages */
+  while ((runs = bits_runs_of(w, n)) != 0) {
+    at.page = tightest(runs);
+    uint64_t left = w & ~bits_run(at.page, n);
+    if (!atomic64_cas_seq_cst(free, &w, left)) continue; /* S-run, S-room */
+    note_span_room(a, number, w, left);
+    return begin_run(&at, n);
+  }
+  return NULL;
+}
+
+static unsigned lowest_from(uint64_t w, unsigned from) {
+  uint64_t above = w & ~(uint64_t)0 << from;
+  return bits_lowest(above != 0 ? above : w);
+}
+
+static void *claim_run_in_group(arena_t *a, unsigned level, size_t group, unsigned n, unsigned spread) {
+  uint64_t w = atomic64_load_relaxed(&arena_maps(a)->roomy[level][group]);
+  while (w != 0) { /* Bound: the bits of a word */
+    unsigned bit = lowest_from(w, spread);
+    void *p = claim_run_in_span(a, group * 64 + bit, n);
+    if (p != NULL) return p;
+    clear_level(a, group * 64 + bit, level);
+    w &= ~((uint64_t)1 << bit);
+  }
+  return NULL;
+}
+
+/* Hints that led to nothing go, from the group's up. */
+static void *claim_run_in_arena(arena_t *a, unsigned level, unsigned n, unsigned spread) {
+  arena_maps_t *m = arena_maps(a);
+  /* relaxed: a bit that is missed was set just now. Bound: the bits of a word */
+  for (uint64_t w = atomic64_load_relaxed(&m->roomy_groups[level]); w != 0; w &= w - 1) {
+    size_t group = bits_lowest(w);
+    void *p = claim_run_in_group(a, level, group, n, spread);
+    if (p != NULL) return p;
+    hint_clear(&m->roomy_groups[level], group); /* S-group */
+    if (atomic64_load_seq_cst(&m->roomy[level][group]) == 0) continue;
+    hint_set(&m->roomy_groups[level], group);
+    hint_set(arenas_with_room(a->number, level), a->number % 64);
+  }
+  hint_clear(arenas_with_room(a->number, level), a->number % 64); /* S-group */
+  if (hint_any(&m->roomy_groups[level], 1)) hint_set(arenas_with_room(a->number, level), a->number % 64);
+  return NULL;
+}
+
+void *span_claim(unsigned n, unsigned spread) {
+  ASSERT(n >= SPAN_LEAST && n <= SPAN_MOST);
+  for (unsigned level = n - SPAN_LEAST; level < SPAN_LEVELS; level++)
+    for (size_t i = 0, words = (arena_count() + 63) / 64; i < words; i++)
+      /* relaxed and Bound: as in claim_run_in_arena */
+      for (uint64_t w = atomic64_load_relaxed(&roomy_arenas[i][level]); w != 0; w &= w - 1) {
+        arena_t *a = arena_at(i * 64 + bits_lowest(w));
+        void *p = a != NULL ? claim_run_in_arena(a, level, n, spread % 64) : NULL;
+        if (p != NULL) return p;
+      }
+  return NULL;
+}
+
+/* ---- from birth to end ----------------------------------------------------------------------- */
+
+void *span_begin(void *base, bool is_clean, unsigned n) {
+  page_t at = span_page_of(base);
+  slab_t *s = slab_of(base);
+  uint64_t pages = bits_run(0, n);
+  ASSERT(at.page == 0 && atomic64_load_relaxed(&at.maps->spans[at.number].free) == 0);
+  s->inverse = 0;
+  atomic_ptr_store_relaxed(&s->owner, NULL);
+  atomic_ptr_store_relaxed(&s->cell, NULL);
+  atomic64_store_relaxed(&s->size, 0);
+  s->seen = 0;
+  atomic32_store_relaxed(&s->kind, SLAB_IS_SPAN);
+  *arena_touched_last(base, SPAN_SLICES) = TOUCHED_ALL;
+  atomic64_store_relaxed(&at.maps->spans[at.number].touched, is_clean ? 0 : all_pages);
+  void *p = begin_run(&at, n);
+  atomic64_or_seq_cst(&at.maps->spans[at.number].free, all_pages & ~pages); /* S-run, S-room */
+  set_level(at.arena, at.number, LEVEL_LONG);
+  return p;
+}
+
+/* All pages are free, or were a moment ago. True: it was a span until now, and its slices are the
+ * caller's. */
+static bool end_if_free(const page_t *at) {
+  uint64_t all = all_pages;
+  if (!atomic64_cas_seq_cst(&at->maps->spans[at->number].free, &all, 0)) return false; /* S-run */
+  clear_level(at->arena, at->number, LEVEL_LONG);
+  atomic32_store_relaxed(&slab_of(run_at(at->arena, at->number, 0))->kind, 0);
+  return true;
+}
+
+/* Pages come back. True: as in `end_if_free`. */
+static bool give_back_run(const page_t *at, uint64_t pages) {
+  atomic64_t *free = &at->maps->spans[at->number].free;
+  uint64_t before = atomic64_or_seq_cst(free, pages); /* S-run, S-room */
+  ASSERT((before & pages) == 0);
+  note_span_room(at->arena, at->number, before, before | pages);
+  return (before | pages) == all_pages && end_if_free(at);
+}
+
+bool span_was_freed(const void *p) {
+  page_t at = span_page_of(p);
+  return (uintptr_t)p % SPAN_PAGE == 0 &&
+         (atomic8_load_relaxed(run_of(&at)) & RUN_IS_FREED) != 0;
+}
+
+_Noreturn static cold void refuse_run(const void *p, const char *call) {
+  fatal(span_was_freed(p) ? "double free" : "invalid pointer", p, call);
+}
+
+unsigned span_pages(const void *p, const char *call) {
+  page_t at = span_page_of(p);
+  uint8_t run = atomic8_load_relaxed(run_of(&at));
+  if ((uintptr_t)p % SPAN_PAGE != 0 || !run_is_live(run)) refuse_run(p, call);
+  return run & RUN_PAGES;
+}
+
+unsigned span_end_block(void *p, const char *call) {
+  page_t at = span_page_of(p);
+  unsigned n = span_pages(p, call);
+  /* relaxed: of two threads that free the same run one sees the other */
+  uint8_t run = atomic8_exchange_relaxed(run_of(&at), (uint8_t)(n | RUN_IS_FREED));
+  if (!run_is_live(run)) refuse_run(p, call);
+  return n;
+}
+
+void span_renew_block(void *p, unsigned n) {
+  page_t at = span_page_of(p);
+  atomic8_store_relaxed(run_of(&at), (uint8_t)n);
+}
+
+slab_t *span_free(void *p, unsigned n) {
+  page_t at = span_page_of(p);
+  bool has_ended = give_back_run(&at, bits_run(at.page, n));
+  return has_ended ? slab_of(run_at(at.arena, at.number, 0)) : NULL;
+}
+
+static bool claim_behind(const page_t *at, unsigned from, unsigned n) {
+  if (at->page + from + n > 64) return false;
+  atomic64_t *free = &at->maps->spans[at->number].free;
+  uint64_t more = bits_run(at->page + from, n), w = atomic64_load_relaxed(free);
+  /* Progress: a failed swap means that another thread claimed or freed pages */
+  while ((w & more) == more) {
+    if (!atomic64_cas_seq_cst(free, &w, w & ~more)) continue; /* S-run, S-room */
+    note_span_room(at->arena, at->number, w, w & ~more);
+    return true;
+  }
+  return false;
+}
+
+bool span_resize(void *p, unsigned n) {
+  page_t at = span_page_of(p);
+  atomic8_t *run = run_of(&at);
+  unsigned have = atomic8_load_relaxed(run) & RUN_PAGES;
+  if (n < SPAN_LEAST || n > SPAN_MOST) return false;
+  if (n > have && !claim_behind(&at, have, n - have)) return false;
+  if (n > have) begin_run(&at, n);
+  else atomic8_store_relaxed(run, (uint8_t)n);
+  if (n < have) give_back_run(&at, bits_run(at.page + n, have - n)); /* the run itself is not free */
+  return true;
+}
+
+/* ---- anyone looks ---------------------------------------------------------------------------- */
+
+bool span_is_clean(const void *p) {
+  page_t at = span_page_of(p);
+  return (atomic8_load_relaxed(run_of(&at)) & RUN_IS_CLEAN) != 0;
+}
+
+void *span_find(const void *p, unsigned *pages) {
+  page_t at = span_page_of(p);
+  for (unsigned back = 0; back < SPAN_MOST && back <= at.page; back++) { /* Bound: SPAN_MOST */
+    uint8_t run = atomic8_load_relaxed(&at.maps->runs[at.number][at.page - back]);
+    if (!run_is_live(run)) continue;
+    *pages = run & RUN_PAGES;
+    return *pages > back ? run_at(at.arena, at.number, at.page - back) : NULL;
+  }
+  return NULL;
+}
+
+size_t span_live(const slab_t *s) {
+  page_t at = span_page_of(arena_described(s));
+  uint64_t free = atomic64_load_relaxed(&at.maps->spans[at.number].free);
+  return (size_t)bits_count(~free) << SPAN_PAGE_SHIFT;
+}
+
+/* ---- at rest --------------------------------------------------------------------------------- */
+
+/* The caller has claimed these pages. */
+static void discard_pages(const page_t *at, uint64_t pages) {
+  for (unsigned first, n; pages != 0; pages &= ~bits_run(first, n)) { /* Bound: bits */
+    first = bits_lowest(pages);
+    n = bits_ones_below(pages >> first);
+    size_t bytes = (size_t)n << SPAN_PAGE_SHIFT;
+    if (!arena_discard(run_at(at->arena, at->number, first), bytes)) return;
+    atomic64_add_relaxed(&arena_counts.purged, bytes);
+    atomic64_and_relaxed(&at->maps->spans[at->number].touched, ~bits_run(first, n));
+  }
+}
+
+/* What `seen` says of a span's free pages. Two spans at rest may look alike: a look more. */
+static uint16_t print_of(uint64_t free) { return (uint16_t)(bits_mix(free) >> 48 | 1); }
+
+static void rest_one(arena_t *a, size_t number, bool is_at_once) {
+  page_t at = {a, arena_maps(a), number, 0};
+  slab_t *s = slab_of(run_at(a, number, 0));
+  atomic64_t *free = &at.maps->spans[number].free;
+  uint64_t w = atomic64_load_relaxed(free);
+  uint64_t idle = w & atomic64_load_relaxed(&at.maps->spans[number].touched);
+  if (idle == 0) return;
+  bool is_at_rest = s->seen == print_of(w);
+  s->seen = print_of(w);
+  if (!is_at_rest && !is_at_once) return;
+  if (!atomic64_cas_seq_cst(free, &w, w & ~idle)) return; /* S-run, S-room; it is in use */
+  note_span_room(a, number, w, w & ~idle);
+  discard_pages(&at, idle);
+  if (give_back_run(&at, idle)) arena_release(run_at(a, number, 0), SPAN_SLICES);
+}
+
+unsigned span_rest(arena_t *a, size_t group, bool is_at_once) {
+  enum { SPANS = 64 / SPAN_SLICES };
+  size_t first = group * SPANS;
+  unsigned looks = 0;
+  uint64_t roomy = 0;
+  for (unsigned level = 0; level < SPAN_LEVELS; level++)
+    roomy |= atomic64_load_relaxed(&arena_maps(a)->roomy[level][first / 64]);
+  roomy &= bits_run(first % 64, SPANS);
+  for (; roomy != 0; roomy &= roomy - 1, looks++) /* Bound: the bits of a word */
+    rest_one(a, first / 64 * 64 + bits_lowest(roomy), is_at_once);
+  return looks;
+}
+
+/* ---- what holds ------------------------------------------------------------------------------ */
+
+bool span_is_valid(const slab_t *s) {
+  page_t at = span_page_of(arena_described(s));
+  uint64_t free = atomic64_load_relaxed(&at.maps->spans[at.number].free), claimed = 0;
+  for (; at.page < 64; at.page++) {
+    uint8_t run = atomic8_load_relaxed(run_of(&at));
+    if (!run_is_live(run)) continue;
+    HOLDS(P1, at.page + (run & RUN_PAGES) <= 64);
+    uint64_t pages = bits_run(at.page, run & RUN_PAGES);
+    HOLDS(P1, (pages & (free | claimed)) == 0);
+    claimed |= pages;
+  }
+  unsigned level = span_level(free);
+  HOLDS(P2, level == NO_LEVEL || (atomic64_load_relaxed(&at.maps->roomy[level][at.number / 64]) >>
+                                  at.number % 64 & 1) != 0);
+  return true;
+}
