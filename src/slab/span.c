@@ -280,9 +280,12 @@ void *span_find(const void *p, unsigned *pages) {
 }
 
 size_t span_live(const slab_t *s) {
-  page_t at = span_page_of(arena_described(s));
-  uint64_t free = atomic64_load_relaxed(&at.maps->spans[at.number].free);
-  return (size_t)bits_count(~free) << SPAN_PAGE_SHIFT;
+  size_t pages = 0;
+  for (page_t at = span_page_of(arena_described(s)); at.page < 64; at.page++) {
+    uint8_t run = atomic8_load_relaxed(run_of(&at));
+    if (run_is_live(run)) pages += run & RUN_PAGES;
+  }
+  return pages << SPAN_PAGE_SHIFT;
 }
 
 /* ---- at rest --------------------------------------------------------------------------------- */

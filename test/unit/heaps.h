@@ -14,6 +14,7 @@
 #include "../../src/heap/visit.h"
 #include "../../src/slab/holes.h"
 #include "../../src/slab/partial.h"
+#include "../../src/slab/span.h"
 #include "../../src/stock/fresh.h"
 #include "../../src/stock/huge.h"
 #include "../../src/stock/index.h"
@@ -95,6 +96,9 @@ unused static uint64_t count_calls(uint32_t kinds) {
 }
 
 /* While nobody claims or frees. */
+/* A large block, also of a size of which others are runs of pages. */
+unused static void *in_slices(size_t size) { return heap_aligned_slow(SPAN_SIZE / 32, size); }
+
 unused static bool slab_kinds_are_valid(const arena_t *a) {
   size_t mapped = min_size(atomic64_load_relaxed(&a->mapped), WINDOW_SLICES);
   for (size_t slice = ARENA_FIRST_SLICE; slice < mapped; slice++) {
