@@ -61,9 +61,9 @@
 #include "stock/users.c"
 #include "stock/surplus.c"
 #include "stock/lanes.c"
+#include "stock/runs.c"
 #include "stock/magazine.c"
 #include "stock/owned.c"
-#include "stock/paged.c"
 #include "stock/returned.c"
 #include "stock/outbox.c"
 #include "stock/pool.c"
@@ -78,6 +78,7 @@
 #include "stock/empty.c"
 #include "stock/huge.c"
 #include "stock/large.c"
+#include "stock/paged.c"
 #include "stock/shrink.c"
 #include "stock/heap.c"
 

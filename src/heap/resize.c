@@ -67,9 +67,7 @@ static bool is_small(const found_t *f) {
   return f->slab != NULL && slab_kind(slab_word(f->slab)) == SLAB_SMALL;
 }
 
-static bool is_fixed(const found_t *f) {
-  return f->slab == NULL && f->huge == NULL && !f->is_run;
-}
+static bool is_fixed(const found_t *f) { return f->slab == NULL && f->huge == NULL && !f->is_run; }
 
 size_t heap_usable_size(const void *p, const char *call) {
   return p == NULL ? 0 : find(p, call).usable;

@@ -39,11 +39,8 @@ static cold void *allocate_sampled(heap_t *h, unsigned c, size_t size, size_t al
   void *block = allocate_guarded(h, c, size, alignment);
   if (block != NULL) return block;
   if (is_small && !sample_is_profiling()) return NULL;
-  if (!is_small && !sample_find_point(h, c, align_up(size, os_page_size()))) {
-    block = paged_malloc(h, size, alignment);
-    if (block != NULL) sample_pass_bytes(h, c, align_up(size, os_page_size()));
-    return block;
-  }
+  size_t usable = align_up(size, os_page_size());
+  if (!is_small && !sample_find_point(h, c, usable)) return sample_pass_bytes(h, c, usable), NULL;
   block = large_malloc(h, size, alignment);
   if (block == NULL) return NULL;
   if (is_small) sample_begin(h, c, block, class_size(c));
@@ -58,7 +55,9 @@ static always_inline void *allocate_once(heap_t *h, unsigned c, size_t size, siz
     void *block = allocate_sampled(h, c, size, alignment);
     if (block != NULL) return block;
   }
-  return c != 0 ? heap_malloc_class(h, c) : paged_malloc(h, size, alignment);
+  if (c != 0) return heap_malloc_class(h, c);
+  void *block = paged_malloc(h, size, alignment);
+  return block != NULL ? block : large_malloc(h, size, alignment);
 }
 
 /* The hard limit is reached. What has to be said or undone then needs a little. A handler that

@@ -57,10 +57,9 @@ static uint64_t live_mask(const slab_t *s, uint32_t word, uintptr_t block, size_
 static bool visit_span(const slab_t *s, const visitor_t *to) {
   char *base = (char *)slab_base(s);
   unsigned pages;
-  for (size_t at = 0; at < SPAN_SIZE; at += (size_t)pages << SPAN_PAGE_SHIFT) { /* Bound: its pages */
+  for (size_t at = 0; at < SPAN_SIZE; at += SPAN_PAGE) { /* Bound: its pages */
     void *run = span_find(base + at, &pages);
-    if (run != base + at) pages = 1;
-    else if (!show_block(to, run, (size_t)pages << SPAN_PAGE_SHIFT)) return false;
+    if (run == base + at && !show_block(to, run, (size_t)pages << SPAN_PAGE_SHIFT)) return false;
   }
   return true;
 }

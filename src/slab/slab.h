@@ -46,7 +46,8 @@ struct slab {
    * by statistics */
   atomic32_t used;
   atomic32_t carved; /* blocks that went to a heap */
-  /* 0: no slab; its class; SLAB_IS_SPAN; or SLAB_IS_LARGE and flags. set before any block is handed out */
+  /* 0: no slab; its class; SLAB_IS_SPAN; or SLAB_IS_LARGE and flags. set before any block is
+   * handed out */
   atomic32_t kind;
   union {
     atomic_ptr_t tag;  /* the first-class heap to which the slab belongs, or NULL */
@@ -79,8 +80,8 @@ _Static_assert(sizeof(slab_t) == DESCRIPTOR_SIZE, "a slab's descriptor");
 #define SLAB_CLOSED ((void *)2)
 
 enum {
-  SLAB_IDLE = 1,   /* empty, and kept by its heap anyway */
-  SLAB_SEEN_EMPTY, /* a lane's, which goes if it is still empty at the next look */
+  SLAB_IDLE = 1,       /* empty, and kept by its heap anyway */
+  SLAB_SEEN_EMPTY,     /* a lane's, which goes if it is still empty at the next look */
   SLAB_IS_SPAN = 0xFE, /* span.h */
   SLAB_IS_LARGE = 0xFF,
   SLAB_IS_CLEAN = 1 << 8,     /* a large block that reads as zero as far as nobody wrote to it */

@@ -22,7 +22,7 @@ typedef struct {
   unsigned page;
 } page_t;
 
-static page_t span_page_of(const void *p) {
+static page_t place_of_page(const void *p) {
   arena_t *a = arena_of(p);
   return (page_t){.arena = a,
                   .maps = arena_maps(a),
@@ -36,9 +36,7 @@ static void *run_at(const arena_t *a, size_t number, unsigned page) {
 
 static atomic8_t *run_of(const page_t *at) { return &at->maps->runs[at->number][at->page]; }
 
-static bool run_is_live(uint8_t run) {
-  return (run & RUN_PAGES) != 0 && (run & RUN_IS_FREED) == 0;
-}
+static bool run_is_live(uint8_t run) { return (run & RUN_PAGES) != 0 && (run & RUN_IS_FREED) == 0; }
 
 /* Which of 64 arenas have a bit in `roomy_groups`. */
 static inline atomic64_t *arenas_with_room(size_t arena, unsigned level) {
@@ -48,7 +46,7 @@ static inline atomic64_t *arenas_with_room(size_t arena, unsigned level) {
 /* ---- hints ----------------------------------------------------------------------------------- */
 
 /* Which of the levels the longest run of ones has, or NO_LEVEL. */
-static unsigned span_level(uint64_t free) {
+static unsigned room_of(uint64_t free) {
   unsigned n = bits_longest_run(free, SPAN_MOST);
   return n >= SPAN_LEAST ? n - SPAN_LEAST : NO_LEVEL;
 }
@@ -62,14 +60,14 @@ static void set_level(const arena_t *a, size_t number, unsigned level) {
 
 static void clear_level(const arena_t *a, size_t number, unsigned level) {
   arena_maps_t *m = arena_maps(a);
-  hint_clear(m->roomy[level], number); /* S-room */
-  if (span_level(atomic64_load_seq_cst(&m->spans[number].free)) == level)
-    set_level(a, number, level);
+  hint_clear(m->roomy[level], number);                           /* S-room */
+  uint64_t free = atomic64_load_seq_cst(&m->spans[number].free); /* S-room */
+  if (room_of(free) == level) set_level(a, number, level);
 }
 
 /* The word has changed. */
-static void note_span_room(const arena_t *a, size_t number, uint64_t before, uint64_t after) {
-  unsigned was = span_level(before), is = span_level(after);
+static void note_new_room(const arena_t *a, size_t number, uint64_t before, uint64_t after) {
+  unsigned was = room_of(before), is = room_of(after);
   if (was == is) return;
   if (is != NO_LEVEL) set_level(a, number, is);
   if (was != NO_LEVEL) clear_level(a, number, was);
@@ -87,12 +85,21 @@ static unsigned tightest(uint64_t runs) {
   return best;
 }
 
+static bool run_is_valid(const page_t *at) {
+  unsigned n = atomic8_load_relaxed(run_of(at)) & RUN_PAGES;
+  HOLDS(R1, n >= SPAN_LEAST && at->page + n <= 64);
+  uint64_t free = atomic64_load_relaxed(&at->maps->spans[at->number].free);
+  HOLDS(R1, (free & bits_run(at->page, n)) == 0);
+  return true;
+}
+
 /* The run's pages are the caller's, but not yet its byte. */
 static void *begin_run(const page_t *at, unsigned n) {
   atomic64_t *touched = &at->maps->spans[at->number].touched;
   uint64_t pages = bits_run(at->page, n), seen = atomic64_load_relaxed(touched) & pages;
   if (seen != pages) atomic64_or_relaxed(touched, pages);
   atomic8_store_relaxed(run_of(at), (uint8_t)(n | (seen == 0 ? RUN_IS_CLEAN : 0)));
+  ASSERT_VALID(run_is_valid(at));
   return run_at(at->arena, at->number, at->page);
 }
 
@@ -105,7 +112,7 @@ static void *claim_run_in_span(arena_t *a, size_t number, unsigned n) {
     at.page = tightest(runs);
     uint64_t left = w & ~bits_run(at.page, n);
     if (!atomic64_cas_seq_cst(free, &w, left)) continue; /* S-run, S-room */
-    note_span_room(a, number, w, left);
+    note_new_room(a, number, w, left);
     return begin_run(&at, n);
   }
   return NULL;
@@ -116,7 +123,8 @@ static unsigned lowest_from(uint64_t w, unsigned from) {
   return bits_lowest(above != 0 ? above : w);
 }
 
-static void *claim_run_in_group(arena_t *a, unsigned level, size_t group, unsigned n, unsigned spread) {
+static void *claim_run_in_group(arena_t *a, unsigned level, size_t group, unsigned n,
+                                unsigned spread) {
   uint64_t w = atomic64_load_relaxed(&arena_maps(a)->roomy[level][group]);
   while (w != 0) { /* Bound: the bits of a word */
     unsigned bit = lowest_from(w, spread);
@@ -136,13 +144,14 @@ static void *claim_run_in_arena(arena_t *a, unsigned level, unsigned n, unsigned
     size_t group = bits_lowest(w);
     void *p = claim_run_in_group(a, level, group, n, spread);
     if (p != NULL) return p;
-    hint_clear(&m->roomy_groups[level], group); /* S-group */
-    if (atomic64_load_seq_cst(&m->roomy[level][group]) == 0) continue;
+    hint_clear(&m->roomy_groups[level], group);                        /* S-group */
+    if (atomic64_load_seq_cst(&m->roomy[level][group]) == 0) continue; /* S-group */
     hint_set(&m->roomy_groups[level], group);
     hint_set(arenas_with_room(a->number, level), a->number % 64);
   }
   hint_clear(arenas_with_room(a->number, level), a->number % 64); /* S-group */
-  if (hint_any(&m->roomy_groups[level], 1)) hint_set(arenas_with_room(a->number, level), a->number % 64);
+  if (hint_any(&m->roomy_groups[level], 1))
+    hint_set(arenas_with_room(a->number, level), a->number % 64);
   return NULL;
 }
 
@@ -162,7 +171,7 @@ void *span_claim(unsigned n, unsigned spread) {
 /* ---- from birth to end ----------------------------------------------------------------------- */
 
 void *span_begin(void *base, bool is_clean, unsigned n) {
-  page_t at = span_page_of(base);
+  page_t at = place_of_page(base);
   slab_t *s = slab_of(base);
   uint64_t pages = bits_run(0, n);
   ASSERT(at.page == 0 && atomic64_load_relaxed(&at.maps->spans[at.number].free) == 0);
@@ -184,7 +193,8 @@ void *span_begin(void *base, bool is_clean, unsigned n) {
  * caller's. */
 static bool end_if_free(const page_t *at) {
   uint64_t all = all_pages;
-  if (!atomic64_cas_seq_cst(&at->maps->spans[at->number].free, &all, 0)) return false; /* S-run */
+  /* S-run, S-room */
+  if (!atomic64_cas_seq_cst(&at->maps->spans[at->number].free, &all, 0)) return false;
   clear_level(at->arena, at->number, LEVEL_LONG);
   atomic32_store_relaxed(&slab_of(run_at(at->arena, at->number, 0))->kind, 0);
   return true;
@@ -195,14 +205,13 @@ static bool give_back_run(const page_t *at, uint64_t pages) {
   atomic64_t *free = &at->maps->spans[at->number].free;
   uint64_t before = atomic64_or_seq_cst(free, pages); /* S-run, S-room */
   ASSERT((before & pages) == 0);
-  note_span_room(at->arena, at->number, before, before | pages);
+  note_new_room(at->arena, at->number, before, before | pages);
   return (before | pages) == all_pages && end_if_free(at);
 }
 
 bool span_was_freed(const void *p) {
-  page_t at = span_page_of(p);
-  return (uintptr_t)p % SPAN_PAGE == 0 &&
-         (atomic8_load_relaxed(run_of(&at)) & RUN_IS_FREED) != 0;
+  page_t at = place_of_page(p);
+  return (uintptr_t)p % SPAN_PAGE == 0 && (atomic8_load_relaxed(run_of(&at)) & RUN_IS_FREED) != 0;
 }
 
 _Noreturn static cold void refuse_run(const void *p, const char *call) {
@@ -210,14 +219,14 @@ _Noreturn static cold void refuse_run(const void *p, const char *call) {
 }
 
 unsigned span_pages(const void *p, const char *call) {
-  page_t at = span_page_of(p);
+  page_t at = place_of_page(p);
   uint8_t run = atomic8_load_relaxed(run_of(&at));
   if ((uintptr_t)p % SPAN_PAGE != 0 || !run_is_live(run)) refuse_run(p, call);
   return run & RUN_PAGES;
 }
 
 unsigned span_end_block(void *p, const char *call) {
-  page_t at = span_page_of(p);
+  page_t at = place_of_page(p);
   unsigned n = span_pages(p, call);
   /* relaxed: of two threads that free the same run one sees the other */
   uint8_t run = atomic8_exchange_relaxed(run_of(&at), (uint8_t)(n | RUN_IS_FREED));
@@ -226,12 +235,12 @@ unsigned span_end_block(void *p, const char *call) {
 }
 
 void span_renew_block(void *p, unsigned n) {
-  page_t at = span_page_of(p);
+  page_t at = place_of_page(p);
   atomic8_store_relaxed(run_of(&at), (uint8_t)n);
 }
 
 slab_t *span_free(void *p, unsigned n) {
-  page_t at = span_page_of(p);
+  page_t at = place_of_page(p);
   bool has_ended = give_back_run(&at, bits_run(at.page, n));
   return has_ended ? slab_of(run_at(at.arena, at.number, 0)) : NULL;
 }
@@ -243,33 +252,33 @@ static bool claim_behind(const page_t *at, unsigned from, unsigned n) {
   /* Progress: a failed swap means that another thread claimed or freed pages */
   while ((w & more) == more) {
     if (!atomic64_cas_seq_cst(free, &w, w & ~more)) continue; /* S-run, S-room */
-    note_span_room(at->arena, at->number, w, w & ~more);
+    note_new_room(at->arena, at->number, w, w & ~more);
     return true;
   }
   return false;
 }
 
 bool span_resize(void *p, unsigned n) {
-  page_t at = span_page_of(p);
+  page_t at = place_of_page(p);
   atomic8_t *run = run_of(&at);
   unsigned have = atomic8_load_relaxed(run) & RUN_PAGES;
   if (n < SPAN_LEAST || n > SPAN_MOST) return false;
   if (n > have && !claim_behind(&at, have, n - have)) return false;
   if (n > have) begin_run(&at, n);
   else atomic8_store_relaxed(run, (uint8_t)n);
-  if (n < have) give_back_run(&at, bits_run(at.page + n, have - n)); /* the run itself is not free */
+  if (n < have) give_back_run(&at, bits_run(at.page + n, have - n)); /* no end: the rest is ours */
   return true;
 }
 
 /* ---- anyone looks ---------------------------------------------------------------------------- */
 
 bool span_is_clean(const void *p) {
-  page_t at = span_page_of(p);
+  page_t at = place_of_page(p);
   return (atomic8_load_relaxed(run_of(&at)) & RUN_IS_CLEAN) != 0;
 }
 
 void *span_find(const void *p, unsigned *pages) {
-  page_t at = span_page_of(p);
+  page_t at = place_of_page(p);
   for (unsigned back = 0; back < SPAN_MOST && back <= at.page; back++) { /* Bound: SPAN_MOST */
     uint8_t run = atomic8_load_relaxed(&at.maps->runs[at.number][at.page - back]);
     if (!run_is_live(run)) continue;
@@ -281,7 +290,7 @@ void *span_find(const void *p, unsigned *pages) {
 
 size_t span_live(const slab_t *s) {
   size_t pages = 0;
-  for (page_t at = span_page_of(arena_described(s)); at.page < 64; at.page++) {
+  for (page_t at = place_of_page(arena_described(s)); at.page < 64; at.page++) {
     uint8_t run = atomic8_load_relaxed(run_of(&at));
     if (run_is_live(run)) pages += run & RUN_PAGES;
   }
@@ -305,7 +314,7 @@ static void discard_pages(const page_t *at, uint64_t pages) {
 /* What `seen` says of a span's free pages. Two spans at rest may look alike: a look more. */
 static uint16_t print_of(uint64_t free) { return (uint16_t)(bits_mix(free) >> 48 | 1); }
 
-static void rest_one(arena_t *a, size_t number, bool is_at_once) {
+static out_of_line void rest_one(arena_t *a, size_t number, bool is_at_once) {
   page_t at = {a, arena_maps(a), number, 0};
   slab_t *s = slab_of(run_at(a, number, 0));
   atomic64_t *free = &at.maps->spans[number].free;
@@ -316,9 +325,9 @@ static void rest_one(arena_t *a, size_t number, bool is_at_once) {
   s->seen = print_of(w);
   if (!is_at_rest && !is_at_once) return;
   if (!atomic64_cas_seq_cst(free, &w, w & ~idle)) return; /* S-run, S-room; it is in use */
-  note_span_room(a, number, w, w & ~idle);
+  note_new_room(a, number, w, w & ~idle);
   discard_pages(&at, idle);
-  if (give_back_run(&at, idle)) arena_release(run_at(a, number, 0), SPAN_SLICES);
+  if (give_back_run(&at, idle)) arena_release_dirty(run_at(a, number, 0), SPAN_SLICES);
 }
 
 unsigned span_rest(arena_t *a, size_t group, bool is_at_once) {
@@ -337,18 +346,19 @@ unsigned span_rest(arena_t *a, size_t group, bool is_at_once) {
 /* ---- what holds ------------------------------------------------------------------------------ */
 
 bool span_is_valid(const slab_t *s) {
-  page_t at = span_page_of(arena_described(s));
+  page_t at = place_of_page(arena_described(s));
   uint64_t free = atomic64_load_relaxed(&at.maps->spans[at.number].free), claimed = 0;
   for (; at.page < 64; at.page++) {
     uint8_t run = atomic8_load_relaxed(run_of(&at));
     if (!run_is_live(run)) continue;
-    HOLDS(P1, at.page + (run & RUN_PAGES) <= 64);
+    run_is_valid(&at);
     uint64_t pages = bits_run(at.page, run & RUN_PAGES);
-    HOLDS(P1, (pages & (free | claimed)) == 0);
+    HOLDS(R1, (pages & claimed) == 0);
     claimed |= pages;
   }
-  unsigned level = span_level(free);
-  HOLDS(P2, level == NO_LEVEL || (atomic64_load_relaxed(&at.maps->roomy[level][at.number / 64]) >>
-                                  at.number % 64 & 1) != 0);
+  unsigned level = room_of(free);
+  if (level == NO_LEVEL) return true;
+  uint64_t roomy = atomic64_load_relaxed(&at.maps->roomy[level][at.number / 64]);
+  HOLDS(R2, (roomy >> at.number % 64 & 1) != 0);
   return true;
 }

@@ -1,5 +1,6 @@
 /* span.h - four slices, whose blocks are runs of pages                                layer 4: slab
- * Owns:    the words, runs and hints of spans in arena_maps_t.   Called by: stock, heap, sparse.c.
+ * Owns:    the words, runs and hints of spans in arena_maps_t.   Called by: stock, heap, sparse.c,
+ *          fault.c.
  *          Calls: slab, hint, arena.
  * Threads: any. A page belongs to whoever cleared its bit in `free`, alone or with others. No span
  *          has an owner: its bits are all there is to agree on.
@@ -7,8 +8,8 @@
  *                  in `runs`; the first bits of a span -> claiming them: its descriptor.
  *          S-room, S-group (hint.h): `free` changes, then the bit of its longest run is set, then
  *                  the old one is cleared, and `free` read again. All seq_cst.
- * Holds:   P1 a page that is free begins no run, and a run's pages are claimed
- *          P2 at rest a span has its bit among those of its longest free run
+ * Holds:   R1 a page that is free begins no run, and a run's pages are claimed
+ *          R2 at rest a span has its bit among those of its longest free run
  *
  * A span is one word: a bit for each of its 64 pages that is free. To split a free run, one swap
  * clears bits; to join runs, one operation sets them. The span is born when all bits are set, and
@@ -21,8 +22,8 @@ enum {
   SPAN_SLICES = 4,
   SPAN_PAGE_SHIFT = TOUCHED_SHIFT,
   SPAN_PAGE = 1 << SPAN_PAGE_SHIFT, /* bytes: a page here, whatever the system's pages are */
-  SPAN_LEAST = 5,                    /* pages of the shortest run: less is for slabs */
-  SPAN_MOST = 32,                    /* and of the longest */
+  SPAN_LEAST = 5,                   /* pages of the shortest run: less is for slabs */
+  SPAN_MOST = 32,                   /* and of the longest */
 };
 #define SPAN_SIZE ((size_t)SPAN_SLICES << SLICE_SHIFT)
 
@@ -58,8 +59,8 @@ hidden size_t span_live(const slab_t *s);
 /* The page is not in use, and a run began there that was freed. */
 hidden bool span_was_freed(const void *p);
 
-/* Free pages of the spans in a group of 64 slices go back to the system: of those in which no page
- * changed hands since the last look; `is_at_once`: of all. How many spans were looked at. */
+/* Free pages of the spans in a group of 64 slices go back to the system, if no page of the span
+ * changed hands since the last look. `is_at_once`: in any case. How many spans were looked at. */
 hidden unsigned span_rest(arena_t *a, size_t group, bool is_at_once);
 
 hidden bool span_is_valid(const slab_t *s); /* while no thread runs */

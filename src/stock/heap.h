@@ -25,9 +25,8 @@ enum {
   EARN_BYTES = 1024,  /* a class's first blocks, so many bytes, are borrowed */
   MEDIUM_CLASS = 40,  /* 1 KiB: from here on classes are medium, and blocks borrowed */
   CARVE_BYTES = 4096, /* a bin's worth: if fewer were freed, fresh ones are added */
-  PAGES_KEPT = 6,     /* runs of pages that a heap keeps */
-  PAGES_MASK = 4095,
   RUN_MOST = 12,      /* slices in the longest run that a heap keeps */
+  RUNS_KEPT = 6,      /* runs of pages that it keeps */
 };
 enum { WINDOW_NONE = 1 }; /* no address's window */
 
@@ -103,9 +102,9 @@ typedef struct {
   int16_t others_lead[MEDIUM_CLASS]; /* whose frees lead in these: owned.c */
   lengthened_t lengthened[CLASS_COUNT - MEDIUM_CLASS];
   uint16_t more_singles; /* how many more slices the magazine's first list may have than its due */
-  uint8_t next_pages;      /* where the next one of these goes */
-  uint16_t missed_singles; /* slices that it gave back and the heap has not claimed again */
-  uintptr_t pages[PAGES_KEPT]; /* runs of pages without blocks: address, and how many (paged.c) */
+  uint16_t missed_singles;   /* slices that it gave back and the heap has not claimed again */
+  uint8_t next_run;          /* where among these the next one goes: */
+  uintptr_t runs[RUNS_KEPT]; /* runs of pages without blocks: runs.h */
   /* bytes in blocks that were taken from its sleeping thread: held.h. A taker writes them */
   atomic64_t moved_ready, moved_freed;
   atomic32_t lane_slabs; /* of a lane: its slabs; written by its user */
@@ -135,7 +134,7 @@ struct heap {
   atomic64_t home;               /* heap_here.window between calls: where a block was last freed */
   uint32_t magazine[RUN_MOST];   /* slab_number: runs of 1, 2, ... slices without blocks */
   uint16_t singles;              /* slices on the first list */
-  uint8_t has_pages : 1;         /* `own->pages` has been used */
+  uint8_t has_runs : 1;          /* `own->runs` has been used */
   uint8_t watched : 7;           /* a class, or 0: heap_watch_class */
   uint8_t watched_at;            /* os_now_ms */
   uint16_t run_slices, run_most; /* slices on all other lists; how many these may be */

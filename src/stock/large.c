@@ -25,7 +25,8 @@ void large_count(heap_t *h, int n, uint64_t bytes) {
   slab_tally_change(bytes, 0);
   slab_thread_count(bytes, n > 0 ? bytes : 0);
   count_live(h, (uint64_t)n);
-  if (n > 0) atomic64_add_own(&h->large_allocated, 1); /* even if not COUNTED: magazine.c reads it */
+  if (n > 0)
+    atomic64_add_own(&h->large_allocated, 1); /* even if not COUNTED: magazine.c reads it */
 }
 
 bool large_is_clean(const void *p) {

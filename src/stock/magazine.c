@@ -4,7 +4,7 @@
 
 #include "../arena/budget.h"
 #include "../arena/purge.h"
-#include "paged.h"
+#include "runs.h"
 #include "surplus.h"
 
 enum {
@@ -185,7 +185,7 @@ bool magazine_add_reserve(heap_t *h) {
 }
 
 void magazine_empty(heap_t *h) {
-  paged_empty(h);
+  runs_empty(h);
   for (size_t n = 1; n <= RUN_MOST && h->singles + h->run_slices != 0; n++)
     for (slab_t *s; (s = take_run(h, n)) != NULL;) release_run(s, n); /* Bound: the runs */
   magazine_forget(h);
@@ -196,13 +196,6 @@ void magazine_forget(heap_t *h) {
   set_run_most(h, 0);
 }
 
-static void move_kept_pages(heap_t *to, heap_t *from) {
-  memcpy(to->own->pages, from->own->pages, sizeof to->own->pages);
-  memset(from->own->pages, 0, sizeof from->own->pages);
-  to->has_pages = 1;
-  from->has_pages = 0;
-}
-
 void magazine_move(heap_t *to, heap_t *from) {
   ASSERT(to->singles + to->run_slices + to->run_most + to->own->more_singles == 0);
   memcpy(to->magazine, from->magazine, sizeof to->magazine);
@@ -211,7 +204,7 @@ void magazine_move(heap_t *to, heap_t *from) {
   to->run_slices = from->run_slices;
   to->run_most = from->run_most;
   from->singles = from->run_slices = from->run_most = 0;
-  if (from->has_pages != 0) move_kept_pages(to, from);
+  runs_move(to, from);
   if (from->own->more_singles == 0) return; /* its page may be untouched */
   to->own->more_singles = from->own->more_singles;
   from->own->more_singles = 0;

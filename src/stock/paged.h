@@ -1,5 +1,6 @@
 /* paged.h - blocks of a few pages                                                    layer 5: stock
- * Owns:    nothing.   Called by: heap.   Calls: span, magazine, large, pool, users.
+ * Owns:    nothing.   Called by: heap.   Calls: runs, magazine, large, users, span,
+ *          arena.
  * Threads: any; a block belongs to whoever holds it. `h` is the thread's, marked, or NULL where it
  *          says so. */
 #pragma once
@@ -7,10 +8,9 @@
 #include "../slab/span.h"
 #include "heap.h"
 
-/* A block of more than SMALL_MOST bytes: a run of pages, or if that cannot be a large one. NULL: no
- * memory. */
+/* A block of more than SMALL_MOST bytes: a run of pages. NULL: that cannot be, or there is no memory
+ * for a span; a large block may do. */
 hidden void *paged_malloc(heap_t *h, size_t size, size_t alignment);
 hidden void paged_free(heap_t *h, void *p, const char *call); /* h: or NULL */
-hidden void paged_empty(heap_t *h); /* what it keeps goes back */
 /* In place. What was counted for the thread changes, too. */
 hidden bool paged_resize(void *p, size_t size);

@@ -21,6 +21,7 @@
 #include "pool.h"
 #include "quarantine.h"
 #include "returned.h"
+#include "runs.h"
 #include "sample.h"
 #include "shrink.h"
 #include "surplus.h"

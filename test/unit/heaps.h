@@ -95,10 +95,10 @@ unused static uint64_t count_calls(uint32_t kinds) {
   return n;
 }
 
-/* While nobody claims or frees. */
 /* A large block, also of a size of which others are runs of pages. */
-unused static void *in_slices(size_t size) { return heap_aligned_slow(SPAN_SIZE / 32, size); }
+unused static void *in_slices(size_t size) { return heap_aligned_slow(2 * SPAN_PAGE, size); }
 
+/* While nobody claims or frees. */
 unused static bool slab_kinds_are_valid(const arena_t *a) {
   size_t mapped = min_size(atomic64_load_relaxed(&a->mapped), WINDOW_SLICES);
   for (size_t slice = ARENA_FIRST_SLICE; slice < mapped; slice++) {

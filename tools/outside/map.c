@@ -30,8 +30,9 @@ enum {
   MAP_SPAN = 'p',
 };
 static const char legend[] =
-  "0 to 9: a slab, by tenths that are live; L: a large block, l: more of it; p: blocks of\n"
-  "pages; =: kept by a thread; -: free, not yet given back; .: free; m: descriptors and maps; a blank: not mapped\n";
+  "0 to 9: a slab, by tenths that are live; L: a large block, l: more of it; p: blocks of pages;\n"
+  "=: kept by a thread; -: free, not yet given back; .: free; m: descriptors and maps;\n"
+  "a blank: not mapped\n";
 
 typedef struct {
   uintptr_t at;

@@ -58,11 +58,8 @@ static void add_large(view_t *v, const slab_t *s, void *base) {
 static void add_span(view_t *v, const slab_t *s, void *base) {
   view_class_t one = {.live = span_live(s), .resident = os_resident(base, SPAN_SIZE)};
   unsigned pages;
-  for (size_t at = 0; at < SPAN_SIZE; at += (size_t)pages << SPAN_PAGE_SHIFT) {
-    bool begins = span_find((char *)base + at, &pages) == (char *)base + at;
-    one.slabs += begins;
-    if (!begins) pages = 1;
-  }
+  for (size_t at = 0; at < SPAN_SIZE; at += SPAN_PAGE)
+    one.slabs += span_find((char *)base + at, &pages) == (char *)base + at;
   if (one.resident > one.live) one.free = one.resident - one.live;
   else one.untouched = one.live - one.resident;
   add_to(&v->classes[0], &one);

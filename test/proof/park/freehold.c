@@ -74,6 +74,11 @@ static void malloc_limited(void) {
 }
 static void free_first(void) { api.free(block[0]); }
 
+/* A large block of one slice: others of that size are runs of pages. */
+static void *get_slice(void) {
+  return hold(api.aligned_alloc(KIB(64), KIB(64)), KIB(64));
+}
+
 /* ---- refilling a bin ------------------------------------------------------------------------- */
 
 static void own_free_blocks(void) {
@@ -175,7 +180,7 @@ static void fast_growth(void) {
 static void fast_growth_to_a_frame(void) {
   own(900, 500);
   for (int i = 0; i < 8; i++) hold_untouched(api.malloc(MIB(31)), MIB(31));
-  while (((uintptr_t)get(KIB(64)) + KIB(64)) % MIB(2) != 0) continue;
+  while (((uintptr_t)get_slice() + KIB(64)) % MIB(2) != 0) continue;
   do get(900);
   while (!oracle_class_is_used_up(900) || !oracle_magazine_is_empty());
 }
@@ -395,7 +400,7 @@ static void many_of_other(void) {
 static size_t slot_of(const void *p) { return (uintptr_t)p / KIB(64) % 64; }
 static void allocate_in_one_slot(void) {
   block[0] = get(300);
-  while ((slot_of(get(KIB(64))) + 1) % 64 != slot_of(block[0])) continue;
+  while ((slot_of(get_slice()) + 1) % 64 != slot_of(block[0])) continue;
   block[1] = get(500);
   get(500); /* so that one that comes back has to wait for others */
   if (slot_of(block[1]) != slot_of(block[0])) park_fail("the slices are not next to each other");
@@ -421,7 +426,7 @@ static void fill_holes(void) {
 /* The first window has no room for a block of this size, and no hole for any. */
 static size_t unmapped(const void *in_window) { return -oracle_arena_end(in_window) % MIB(1024); }
 static void full_window(void) {
-  large_block = get(KIB(100));
+  large_block = get(KIB(140));
   size = MIB(31);
   while (unmapped(large_block) >= size) hold_untouched(api.malloc(size), size);
   fill_holes();
@@ -434,7 +439,7 @@ static void fill_window(void) {
 }
 static void window_used_up(void) {
   fill_window();
-  size = KIB(100);
+  size = KIB(140);
 }
 static void slabs_and_window_used_up(void) {
   slabs_used_up();
@@ -450,14 +455,14 @@ static bool others_add_arena(void) {
 }
 /* A step of growth is larger than what is wanted. */
 static void much_is_mapped(void) {
-  void *p = get(KIB(64));
+  void *p = get_slice();
   for (int i = 0; i < 4; i++) hold_untouched(api.malloc(MIB(31)), MIB(31));
   while ((uintptr_t)p + KIB(64) != oracle_arena_end(p))
-    p = hold_untouched(api.malloc(KIB(64)), KIB(64));
-  size = KIB(100);
+    p = hold_untouched(api.aligned_alloc(KIB(64), KIB(64)), KIB(64));
+  size = KIB(140);
 }
 static void grow_at_once(void) {
-  large_block = get(KIB(100));
+  large_block = get(KIB(140));
   grow_next();
 }
 static void grow_and_free(void) { put(hold_untouched(api.malloc(MIB(20)), MIB(20))); }
@@ -467,7 +472,7 @@ static bool others_grow(void) {
   return true;
 }
 static void slices_for_one(void) {
-  large_block = get(KIB(100));
+  large_block = get(KIB(140));
   put(get(MIB(5)));
   size = MIB(5);
 }
@@ -489,11 +494,11 @@ static bool others_claim_first(void) {
 }
 static void first_word_full(void) {
   own(16000, 40);
-  block[0] = get(KIB(100));
+  block[0] = get(KIB(140));
   size = MIB(20);
 }
 static void large_in_first_word(void) {
-  void *p = get(KIB(100));
+  void *p = get(KIB(140));
   own(16000, 40);
   release(block[0] = p);
 }
@@ -524,7 +529,7 @@ static void much_purged(void) {
 static void patient(void) {
   much_purged();
   own(MIB(34), 1);
-  own(KIB(100), 1);
+  own(KIB(140), 1);
   let_go(0, 1, 1);
   sleep(5);
 }
@@ -536,7 +541,7 @@ static void occupy(uintptr_t at) {
   if (got != (void *)at) park_fail("cannot map %zx", at);
 }
 static void grow_over_taken(void) {
-  uintptr_t end = oracle_arena_end(get(KIB(100)));
+  uintptr_t end = oracle_arena_end(get(KIB(140)));
   size = MIB(20);
   occupy(end + KIB(64));
 }
@@ -579,9 +584,9 @@ static void malloc_huge_limited(void) { malloc_with_more(size + MIB(2)); }
 /* Two ranges of free groups, and nothing else is free. */
 static void free_groups(void) {
   void *first = get(MIB(31));
-  get_behind(first, KIB(100));
+  get_behind(first, KIB(140));
   void *second = get(MIB(31));
-  get_behind(second, KIB(100));
+  get_behind(second, KIB(140));
   fill_holes();
   put(first);
   put(second);
@@ -619,7 +624,7 @@ static void unmapped_and_one_slice(void) {
 /* The last block of a window that has no room for more: what was looked for there in vain may be
  * there now. */
 static void last_of_window(void) {
-  uintptr_t end = ((uintptr_t)get(KIB(100)) & -(uintptr_t)MIB(1024)) + MIB(1024) - KIB(64);
+  uintptr_t end = ((uintptr_t)get(KIB(140)) & -(uintptr_t)MIB(1024)) + MIB(1024) - KIB(64);
   void *p = NULL;
   for (size_t of = MIB(16); of >= KIB(64); of /= 16)
     while ((uintptr_t)p + of < end) p = hold_untouched(api.malloc(of), of);
@@ -656,7 +661,7 @@ static void hold_moved_if_any(void) {
   if (got[0] != NULL) hold(got[0], MIB(3));
 }
 static void next_to_free(void) {
-  own(KIB(100), 4);
+  own(KIB(140), 4);
   free_some(1, 2, 1);
   let_go(0, 1, 1);
 }
@@ -668,7 +673,7 @@ static void large_in_other_arena(void) {
 }
 /* A heap that allocates much may keep the slices of a few blocks. */
 static void earned_large(void) {
-  own(KIB(100), 3);
+  own(KIB(140), 3);
   for (unsigned i = 0; i < 20; i++) put(get(size));
 }
 static void kept_and_grow_next(void) {
@@ -700,7 +705,7 @@ static void nearest_is_second(void) {
   put(block[7]);
 }
 static void others_large(void) {
-  size = KIB(100);
+  size = KIB(140);
   count = 1;
   in_helper(allocate);
   let_go(0, 1, 1);
@@ -786,7 +791,7 @@ static void free_locked(void) {
 }
 static bool is_expanded;
 static void expand_it(void) { is_expanded = api.expand(block[0], KIB(180)); }
-static void hold_expanded(void) { hold(block[0], is_expanded ? KIB(180) : KIB(100)); }
+static void hold_expanded(void) { hold(block[0], is_expanded ? KIB(180) : KIB(140)); }
 
 /* ---- bounds of memory ------------------------------------------------------------------------ */
 
@@ -840,7 +845,7 @@ static void limit_reached(void) {
 }
 static void reserve_opened(void) {
   limit_reached();
-  if (api.malloc(KIB(100)) != NULL) park_fail("the limit is not reached");
+  if (api.malloc(KIB(140)) != NULL) park_fail("the limit is not reached");
 }
 static void reserve_in_use(void) {
   use_up(500);
@@ -903,7 +908,7 @@ static void fresh_end_when_traced(void) {
 static void fill_traced(void) {
   enum { FULL = (64 << 10) - 192 };
   void *last = NULL;
-  put(get(KIB(100))); /* from a slow call on each one is traced */
+  put(get(KIB(140))); /* from a slow call on each one is traced */
   for (size_t before = 0, now; (now = oracle_traced()) <= FULL; before = now) {
     if (now <= before) park_fail("%zu bytes are traced, then %zu", before, now);
     if (last != NULL) put(last), last = NULL;
@@ -919,7 +924,7 @@ static void fresh_end_when_file_is_full(void) {
   fill_traced();
 }
 static void large_when_traced(void) {
-  own(KIB(100), 2);
+  own(KIB(140), 2);
   let_go(0, 1, 1);
   in_helper(name_and_start_trace);
 }
@@ -1059,7 +1064,7 @@ static void end_heap(void) { api.heap_delete(heap); }
 static void make_used_heap(void) {
   make_heap();
   for (unsigned i = 0; i < 50; i++) block[i] = hold(api.heap_malloc(heap, 3000), 3000);
-  block[50] = hold(api.heap_malloc(heap, KIB(100)), KIB(100));
+  block[50] = hold(api.heap_malloc(heap, KIB(140)), KIB(140));
   block[51] = hold(api.heap_malloc(heap, huge_size()), huge_size());
 }
 /* With large blocks in two chunks of its index, most of which others have freed. */
@@ -1160,7 +1165,7 @@ static void no_room_for_heap(void) {
 }
 static void reserve_for_heap(void) {
   no_room_for_heap();
-  if (api.malloc(KIB(100)) != NULL) park_fail("the limit is not reached");
+  if (api.malloc(KIB(140)) != NULL) park_fail("the limit is not reached");
 }
 static void new_heap_if_any(void) { heap = api.heap_new(); }
 static void end_heap_if_any(void) {
@@ -1358,7 +1363,7 @@ static void add_used_memory(void) {
 static void added_memory(void) {
   bring_memory();
   add_memory();
-  own(KIB(100), 60); /* the first arena's rest, and some of it */
+  own(KIB(140), 60); /* the first arena's rest, and some of it */
   free_some(0, 49, 1);
   let_go(49, 50, 1); /* a thread that dies may lose one */
 }
@@ -1398,20 +1403,20 @@ static void a_few_for_good(void) { own(300, 10); }
 static void all_kinds(void) {
   few_of_lent_class();
   a_few_for_good();
-  get(KIB(100));
+  get(KIB(140));
   huge_block = get(huge_size());
   of_libc = malloc(100);
 }
 static void libcs(void) { block[0] = malloc(100); }
 static void some_kinds(void) {
   own(400, 10);
-  get(KIB(100));
+  get(KIB(140));
   hold(api.aligned_alloc(MIB(512), KIB(4)), KIB(4)); /* huge, for its alignment */
 }
 static void had_much(void) {
-  get(KIB(100));
+  get(KIB(140));
   block[0] = get(MIB(20));
-  get(KIB(100));
+  get(KIB(140));
   put(block[0]);
 }
 static void libcs_resized(void) { got[0] = api.realloc(block[0], 200); }
@@ -1442,11 +1447,11 @@ static void free_two_sized(void) {
 /* In the window where the fast free expects blocks. */
 static void large_sized(void) {
   put(get(100));
-  own(KIB(100), 2);
+  own(KIB(140), 2);
   let_go(0, 1, 1);
 }
-static void free_large_sized(void) { api.free_sized(block[0], KIB(100)); }
-static void delete_large_sized(void) { api.delete_sized(block[0], KIB(100)); }
+static void free_large_sized(void) { api.free_sized(block[0], KIB(140)); }
+static void delete_large_sized(void) { api.delete_sized(block[0], KIB(140)); }
 static void delete_two_sized(void) {
   api.delete_sized(block[0], 200);
   api.delete_sized(block[1], 200);
@@ -1490,7 +1495,7 @@ static void small_for_its_alignment(void) {
   block[0] = api.aligned_alloc(512, 40);
 }
 static void free_small_aligned_sized(void) { api.free_aligned_sized(block[0], 512, 40); }
-static void free_large_aligned_sized(void) { api.free_aligned_sized(block[0], KIB(4), KIB(100)); }
+static void free_large_aligned_sized(void) { api.free_aligned_sized(block[0], KIB(4), KIB(140)); }
 static void other_in_large_process(void) {
   other_allocates();
   api.free(block[1]);
@@ -1581,7 +1586,7 @@ static bool a_handler_is_first(void) {
 static void keep_much(void) {
   for (unsigned i = 0; i < 200; i++) block[i] = get(400);
   for (unsigned i = 200; i < 230; i++) block[i] = get(2048);
-  for (unsigned i = 230; i < 234; i++) block[i] = get(KIB(100));
+  for (unsigned i = 230; i < 234; i++) block[i] = get(KIB(140));
   for (unsigned i = 0; i < 234; i += 1 + (i < 100)) put(block[i]);
   for (unsigned i = 500; i < 516; i++) put(block[i]);
 }
@@ -1598,7 +1603,7 @@ static void taken_fresh_end(void) {
   oracle_note_taken();
 }
 static void taken_with_large(void) {
-  own(KIB(100), 1);
+  own(KIB(140), 1);
   let_go(0, 1, 1);
   oracle_note_taken();
 }
@@ -1716,7 +1721,7 @@ static void sample_next_of(size_t of) {
   sample(SAMPLE_EACH);
 }
 static void sample_next_small(void) { sample_next_of(400); }
-static void sample_next_large(void) { sample_next_of(KIB(100)); }
+static void sample_next_large(void) { sample_next_of(KIB(140)); }
 static void sample_next_huge(void) {
   sample(SAMPLE_EACH);
   size = huge_size();
@@ -1747,7 +1752,7 @@ static void one_sampled(size_t of) {
 static void small_sampled(void) { one_sampled(400); }
 static void sample_seldom(void) {
   sample(MIB(1024));
-  size = KIB(100);
+  size = KIB(140);
 }
 /* Borrowed blocks that were never used are next, and no sample is. */
 static void fresh_next_when_sampled(void) {
@@ -1774,7 +1779,7 @@ static int sink;
 static void some_sampled(void) {
   sample(SAMPLE_EACH);
   for (unsigned i = 0; i < 10; i++) put(get(400));
-  get(400), get(KIB(100));
+  get(400), get(KIB(140));
   if ((sink = open("/dev/null", O_WRONLY)) < 0) park_fail("no /dev/null");
 }
 static void somebody_sleeps_sampled(void) {
@@ -1810,7 +1815,7 @@ static void guarded_to_ask(void) {
   block[0] = get(size);
 }
 static void guarded_next(void) { size = 3000; }
-static void guarded_large_next(void) { size = KIB(100); }
+static void guarded_large_next(void) { size = KIB(140); }
 static void unguarded_next(void) { size = KIB(300); }
 /* Of the next slots a few are free, and have not rested. */
 static void no_slot_next(void) {
@@ -1820,8 +1825,8 @@ static void no_slot_next(void) {
 }
 static void grow_guarded(void) { got[0] = api.realloc(block[0], size * 2); }
 static void hold_grown_guarded(void) { hold(got[0], size * 2); }
-static void calloc_guarded(void) { got[0] = api.calloc(1, KIB(100)); }
-static void hold_large_guarded(void) { hold(got[0], KIB(100)); }
+static void calloc_guarded(void) { got[0] = api.calloc(1, KIB(140)); }
+static void hold_large_guarded(void) { hold(got[0], KIB(140)); }
 static void ask_of_guarded(void) {
   if (api.usable_size(block[0]) != size || !api.owns(block[0]))
     park_fail("no size of a guarded one");
