@@ -75,9 +75,7 @@ static void malloc_limited(void) {
 static void free_first(void) { api.free(block[0]); }
 
 /* A large block of one slice: others of that size are runs of pages. */
-static void *get_slice(void) {
-  return hold(api.aligned_alloc(KIB(64), KIB(64)), KIB(64));
-}
+static void *get_slice(void) { return hold(api.aligned_alloc(KIB(64), KIB(64)), KIB(64)); }
 
 /* ---- refilling a bin ------------------------------------------------------------------------- */
 
@@ -671,6 +669,45 @@ static void large_in_other_arena(void) {
   own(400, 4);
   release(block[0] = get(MIB(31)));
 }
+/* Blocks of a few pages, in several spans; some were freed, and the heap keeps none. */
+enum { RUNS = 40 };
+static void some_runs(void) {
+  own(KIB(40), RUNS);
+  for (unsigned i = 0; i < RUNS; i += 4) put(block[i]), block[i] = NULL;
+  for (unsigned i = 1; i < RUNS; i += 8) put(block[i]), block[i] = NULL;
+}
+static void run_next(void) {
+  some_runs();
+  size = KIB(28);
+}
+static void long_run_next(void) {
+  some_runs();
+  size = KIB(120);
+}
+static void first_run_next(void) { size = KIB(20); }
+static void run_to_free(void) {
+  some_runs();
+  release(block[0] = block[6]);
+}
+static void last_run_to_free(void) {
+  own(KIB(128), 9);
+  for (unsigned i = 1; i < 9; i++) put(block[i]);
+  release(block[0]);
+}
+static void allocate_runs(void) { own(KIB(40), RUNS); }
+static void run_of_other(void) {
+  in_helper(allocate_runs);
+  release(block[0]);
+}
+static void run_before_free(void) {
+  some_runs();
+  release(block[0] = block[3]);
+}
+static void grow_run(void) { got[0] = api.realloc(block[0], KIB(60)); }
+static void hold_grown_run(void) { hold(got[0], KIB(60)); }
+static void shrink_run(void) { got[0] = api.realloc(block[0], KIB(20)); }
+static void hold_shrunk_run(void) { hold(got[0], KIB(20)); }
+
 /* A heap that allocates much may keep the slices of a few blocks. */
 static void earned_large(void) {
   own(KIB(140), 3);
@@ -692,9 +729,9 @@ static void no_room_for_large(void) {
 /* Six slices are used again by blocks that need less of them. Their tails are more than there may
  * be, and the next slice that is kept was used as a whole too. */
 static void many_tails(void) {
-  own(KIB(64), 30);
+  own(KIB(192), 30);
   free_some(0, 6, 1);
-  size = KIB(17);
+  size = KIB(145);
   for (unsigned i = 0; i < 6; i++) get(size);
   put(block[6]);
 }
@@ -1977,6 +2014,18 @@ const operation_t freehold_operations[] = {
   {"malloc-large-tight", malloc_one, slices_for_a_few, hold_one, "magazine:0", 0},
   {"malloc-large-kept", malloc_one, earned_large, hold_one, NULL, 0},
   {"malloc-limited-kept", malloc_limited, kept_and_grow_next, hold_if_any, NULL, PASSES_OVER},
+  {"malloc-run", malloc_one, run_next, hold_one, NULL, 0},
+  {"malloc-run-long", malloc_one, long_run_next, hold_one, NULL, 0},
+  {"malloc-run-first", malloc_one, first_run_next, hold_one, NULL, 0},
+  {"malloc-run-no-magazine", malloc_one, run_next, hold_one, "magazine:0", 0},
+  {"free-run", free_first, run_to_free, NULL, NULL, 0},
+  {"free-run-no-magazine", free_first, run_to_free, NULL, "magazine:0", 0},
+  {"free-run-last", free_first, last_run_to_free, NULL, "magazine:0", 0},
+  {"free-run-of-other", free_first, run_of_other, NULL, NULL, 0},
+  {"realloc-run-grows", grow_run, run_before_free, hold_grown_run, NULL, 0},
+  {"realloc-run-shrinks", shrink_run, run_before_free, hold_shrunk_run, NULL, 0},
+  {"collect-runs", collect_hard, some_runs, NULL, NULL, 0},
+  {"visit-runs", visit, some_runs, NULL, NULL, IS_BARE},
   {"free-large-kept", free_first, room_for_large, NULL, NULL, 0},
   {"free-large-makes-room", free_first, no_room_for_large, NULL, NULL, 0},
   {"free-large-first-use", free_first, others_large, NULL, NULL, IS_BARE},
