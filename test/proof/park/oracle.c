@@ -13,6 +13,7 @@
 #include "../../../src/arena/budget.h"
 #include "../../../src/arena/places.h"
 #include "../../../src/heap/here.h"
+#include "../../../src/slab/span.h"
 #include "../../../src/stock/fresh.h"
 #include "../../../src/stock/huge.h"
 #include "../../../src/stock/outbox.h"
@@ -485,6 +486,7 @@ static size_t add_slice(left_t *left, const arena_t *a, size_t slice, const void
   if (kind != SLAB_NONE && is_free) park_fail("slice %zu is free and in use", slice);
   if (kind == SLAB_SMALL) add_slab(left, s, own);
   if (kind == SLAB_NONE && !is_free) add_lost_slice(left, slice);
+  if (kind == SLAB_SPAN) return SPAN_SLICES;
   if (kind != SLAB_LARGE) return 1;
   left->large++;
   return atomic32_load_relaxed(&s->slices);
