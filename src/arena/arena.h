@@ -27,7 +27,7 @@ enum {
   ARENA_WORDS = WINDOW_SLICES / 64,
   ARENA_GROUPS = ARENA_WORDS,       /* 64 slices, 4 MiB: a word of any bitmap */
   ARENA_FRAMES = WINDOW_SIZE >> 21, /* of 2 MiB: huge pages */
-  ARENA_MAP_SLICES = 8,             /* what arena_maps_t takes behind the descriptors */
+  ARENA_MAP_SLICES = 6,             /* what arena_maps_t takes behind the descriptors */
   ARENA_FIRST_SLICE = WINDOW_SLICES * DESCRIPTOR_SIZE / SLICE_SIZE + ARENA_MAP_SLICES,
   /* The last slice of a window is never mapped: behind it lies the next arena's head, out of reach
    * of a block that overflows. */
@@ -83,7 +83,7 @@ typedef struct {
   span_pages_t spans[ARENA_SPANS];
   atomic64_t roomy[SPAN_LEVELS][ARENA_SPANS / 64];
   atomic64_t roomy_groups[SPAN_LEVELS];
-  atomic8_t runs[ARENA_SPANS][64]; /* of the run that begins with a page: span.c */
+  atomic16_t runs[ARENA_SPANS][16]; /* of the run that begins in these four pages: span.c */
 } arena_maps_t;
 _Static_assert(sizeof(arena_maps_t) <= ARENA_MAP_SLICES * SLICE_SIZE, "the maps fit");
 _Static_assert(offsetof(arena_maps_t, partial_groups) % KiB(4) == 0, "a page begins");

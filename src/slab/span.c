@@ -4,8 +4,11 @@
 
 #include "../arena/purge.h"
 
-/* A byte of `runs`, for the first page of a run: its pages, and */
-enum { RUN_PAGES = 63, RUN_IS_CLEAN = 64, RUN_IS_FREED = 128 };
+/* Of four pages: the run that begins with one of them, for no run is that short. Its pages, with
+ * which it begins, and what it is. */
+enum { RUN_PAGES = 63, RUN_IS_CLEAN = 64, RUN_IS_FREED = 128, RUN_BEGINS_SHIFT = 8 };
+enum { RUN_GRAIN = 4 };
+_Static_assert(SPAN_LEAST > RUN_GRAIN, "no two runs begin in the same pages");
 enum { NO_LEVEL = SPAN_LEVELS, LEVEL_LONG = SPAN_LEVELS - 1 };
 _Static_assert(SPAN_MOST - SPAN_LEAST == LEVEL_LONG, "a level for each length of a run");
 
@@ -34,9 +37,23 @@ static void *run_at(const arena_t *a, size_t number, unsigned page) {
   return (char *)arena_address(a, number * SPAN_SLICES) + ((size_t)page << SPAN_PAGE_SHIFT);
 }
 
-static atomic8_t *run_of(const page_t *at) { return &at->maps->runs[at->number][at->page]; }
+static atomic16_t *run_of(const page_t *at) {
+  return &at->maps->runs[at->number][at->page / RUN_GRAIN];
+}
 
-static bool run_is_live(uint8_t run) { return (run & RUN_PAGES) != 0 && (run & RUN_IS_FREED) == 0; }
+/* What begins with that page; 0: nothing. */
+static uint32_t run_seen(const page_t *at) {
+  uint32_t run = atomic16_load_relaxed(run_of(at));
+  return run >> RUN_BEGINS_SHIFT == at->page % RUN_GRAIN ? run : 0;
+}
+
+static void set_run(const page_t *at, uint32_t run) {
+  atomic16_store_relaxed(run_of(at), (uint16_t)(run | at->page % RUN_GRAIN << RUN_BEGINS_SHIFT));
+}
+
+static bool run_is_live(uint32_t run) {
+  return (run & RUN_PAGES) != 0 && (run & RUN_IS_FREED) == 0;
+}
 
 /* Which of 64 arenas have a bit in `roomy_groups`. */
 static inline atomic64_t *arenas_with_room(size_t arena, unsigned level) {
@@ -86,7 +103,7 @@ static unsigned tightest(uint64_t runs) {
 }
 
 static bool run_is_valid(const page_t *at) {
-  unsigned n = atomic8_load_relaxed(run_of(at)) & RUN_PAGES;
+  unsigned n = run_seen(at) & RUN_PAGES;
   HOLDS(R1, n >= SPAN_LEAST && at->page + n <= 64);
   uint64_t free = atomic64_load_relaxed(&at->maps->spans[at->number].free);
   HOLDS(R1, (free & bits_run(at->page, n)) == 0);
@@ -98,7 +115,7 @@ static void *begin_run(const page_t *at, unsigned n) {
   atomic64_t *touched = &at->maps->spans[at->number].touched;
   uint64_t pages = bits_run(at->page, n), seen = atomic64_load_relaxed(touched) & pages;
   if (seen != pages) atomic64_or_relaxed(touched, pages);
-  atomic8_store_relaxed(run_of(at), (uint8_t)(n | (seen == 0 ? RUN_IS_CLEAN : 0)));
+  set_run(at, n | (seen == 0 ? RUN_IS_CLEAN : 0));
   ASSERT_VALID(run_is_valid(at));
   return run_at(at->arena, at->number, at->page);
 }
@@ -211,7 +228,7 @@ static bool give_back_run(const page_t *at, uint64_t pages) {
 
 bool span_was_freed(const void *p) {
   page_t at = place_of_page(p);
-  return (uintptr_t)p % SPAN_PAGE == 0 && (atomic8_load_relaxed(run_of(&at)) & RUN_IS_FREED) != 0;
+  return (uintptr_t)p % SPAN_PAGE == 0 && (run_seen(&at) & RUN_IS_FREED) != 0;
 }
 
 _Noreturn static cold void refuse_run(const void *p, const char *call) {
@@ -220,7 +237,7 @@ _Noreturn static cold void refuse_run(const void *p, const char *call) {
 
 unsigned span_pages(const void *p, const char *call) {
   page_t at = place_of_page(p);
-  uint8_t run = atomic8_load_relaxed(run_of(&at));
+  uint32_t run = run_seen(&at);
   if ((uintptr_t)p % SPAN_PAGE != 0 || !run_is_live(run)) refuse_run(p, call);
   return run & RUN_PAGES;
 }
@@ -229,14 +246,15 @@ unsigned span_end_block(void *p, const char *call) {
   page_t at = place_of_page(p);
   unsigned n = span_pages(p, call);
   /* relaxed: of two threads that free the same run one sees the other */
-  uint8_t run = atomic8_exchange_relaxed(run_of(&at), (uint8_t)(n | RUN_IS_FREED));
+  uint32_t begins = at.page % RUN_GRAIN << RUN_BEGINS_SHIFT;
+  uint16_t run = atomic16_exchange_relaxed(run_of(&at), (uint16_t)(n | RUN_IS_FREED | begins));
   if (!run_is_live(run)) refuse_run(p, call);
   return n;
 }
 
 void span_renew_block(void *p, unsigned n) {
   page_t at = place_of_page(p);
-  atomic8_store_relaxed(run_of(&at), (uint8_t)n);
+  set_run(&at, n);
 }
 
 slab_t *span_free(void *p, unsigned n) {
@@ -260,12 +278,11 @@ static bool claim_behind(const page_t *at, unsigned from, unsigned n) {
 
 bool span_resize(void *p, unsigned n) {
   page_t at = place_of_page(p);
-  atomic8_t *run = run_of(&at);
-  unsigned have = atomic8_load_relaxed(run) & RUN_PAGES;
+  unsigned have = run_seen(&at) & RUN_PAGES;
   if (n < SPAN_LEAST || n > SPAN_MOST) return false;
   if (n > have && !claim_behind(&at, have, n - have)) return false;
   if (n > have) begin_run(&at, n);
-  else atomic8_store_relaxed(run, (uint8_t)n);
+  else set_run(&at, n);
   if (n < have) give_back_run(&at, bits_run(at.page + n, have - n)); /* no end: the rest is ours */
   return true;
 }
@@ -274,16 +291,18 @@ bool span_resize(void *p, unsigned n) {
 
 bool span_is_clean(const void *p) {
   page_t at = place_of_page(p);
-  return (atomic8_load_relaxed(run_of(&at)) & RUN_IS_CLEAN) != 0;
+  return (run_seen(&at) & RUN_IS_CLEAN) != 0;
 }
 
 void *span_find(const void *p, unsigned *pages) {
   page_t at = place_of_page(p);
-  for (unsigned back = 0; back < SPAN_MOST && back <= at.page; back++) { /* Bound: SPAN_MOST */
-    uint8_t run = atomic8_load_relaxed(&at.maps->runs[at.number][at.page - back]);
+  unsigned page = at.page;
+  for (unsigned back = 0; back < SPAN_MOST && back <= page; back++) { /* Bound: SPAN_MOST */
+    at.page = page - back;
+    uint32_t run = run_seen(&at);
     if (!run_is_live(run)) continue;
     *pages = run & RUN_PAGES;
-    return *pages > back ? run_at(at.arena, at.number, at.page - back) : NULL;
+    return *pages > back ? run_at(at.arena, at.number, at.page) : NULL;
   }
   return NULL;
 }
@@ -291,7 +310,7 @@ void *span_find(const void *p, unsigned *pages) {
 size_t span_live(const slab_t *s) {
   size_t pages = 0;
   for (page_t at = place_of_page(arena_described(s)); at.page < 64; at.page++) {
-    uint8_t run = atomic8_load_relaxed(run_of(&at));
+    uint32_t run = run_seen(&at);
     if (run_is_live(run)) pages += run & RUN_PAGES;
   }
   return pages << SPAN_PAGE_SHIFT;
@@ -349,7 +368,7 @@ bool span_is_valid(const slab_t *s) {
   page_t at = place_of_page(arena_described(s));
   uint64_t free = atomic64_load_relaxed(&at.maps->spans[at.number].free), claimed = 0;
   for (; at.page < 64; at.page++) {
-    uint8_t run = atomic8_load_relaxed(run_of(&at));
+    uint32_t run = run_seen(&at);
     if (!run_is_live(run)) continue;
     run_is_valid(&at);
     uint64_t pages = bits_run(at.page, run & RUN_PAGES);

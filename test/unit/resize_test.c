@@ -89,7 +89,7 @@ TEST(resize, a_large_block_grows_in_place_when_the_slices_behind_are_free, "") {
 }
 
 TEST(resize, a_large_block_that_cannot_grow_in_place_moves_its_pages_without_a_copy, "U1") {
-  char *p = fast_malloc(MiB(1)), *wall = fast_malloc(100000);
+  char *p = fast_malloc(MiB(1)), *wall = in_slices(100000);
   fill(p, MiB(1));
   char *q = resize(p, MiB(1) + 100000);
   CHECK(map_kind(map_find(q)) == TENANT_HUGE);
