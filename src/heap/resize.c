@@ -105,6 +105,7 @@ void heap_check_class(const void *p, size_t size, size_t alignment, const char *
 
 size_t heap_good_size(size_t size) {
   if (size > os_space_end()) return size;
+  if (may_be_run(size, 1)) return align_up(size, SPAN_PAGE);
   if (size > SMALL_MOST) return align_up(size, os_page_size());
   return size == 0 ? 0 : class_size(class_of(size));
 }

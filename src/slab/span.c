@@ -8,9 +8,10 @@
  * which it begins, and what it is. */
 enum { RUN_PAGES = 63, RUN_IS_CLEAN = 64, RUN_IS_FREED = 128, RUN_BEGINS_SHIFT = 8 };
 enum { RUN_GRAIN = 4 };
-_Static_assert(SPAN_LEAST > RUN_GRAIN, "no two runs begin in the same pages");
+_Static_assert((int)SPAN_LEAST > (int)RUN_GRAIN, "no two runs begin in the same pages");
 enum { NO_LEVEL = SPAN_LEVELS, LEVEL_LONG = SPAN_LEVELS - 1 };
-_Static_assert(SPAN_MOST - SPAN_LEAST == LEVEL_LONG, "a level for each length of a run");
+_Static_assert((int)SPAN_MOST - (int)SPAN_LEAST == (int)LEVEL_LONG,
+               "a level for each length of a run");
 
 static const uint64_t all_pages = ~(uint64_t)0;
 

@@ -18,13 +18,8 @@ static out_of_line void *begin_span(heap_t *h, unsigned n) {
   return base != NULL ? span_begin(base, clean, n) : NULL;
 }
 
-static bool may_be_paged(const heap_t *h, size_t size, size_t alignment) {
-  return !SECURE && size <= SPAN_MOST << SPAN_PAGE_SHIFT && alignment <= SPAN_PAGE &&
-         heap_tag(h) == NULL;
-}
-
 void *paged_malloc(heap_t *h, size_t size, size_t alignment) {
-  if (!may_be_paged(h, size, alignment)) return NULL;
+  if (heap_tag(h) != NULL || !may_be_run(max_size(size, SMALL_MOST + 1), alignment)) return NULL;
   unsigned n = (unsigned)pages_for(size), spread = users_running() > 1 ? heap_number(h) : 0;
   void *p = runs_take(h, n);
   if (p == NULL) p = span_claim(n, spread * SPREAD);

@@ -8,8 +8,12 @@
 #include "../slab/span.h"
 #include "heap.h"
 
-/* A block of more than SMALL_MOST bytes: a run of pages. NULL: that cannot be, or there is no memory
- * for a span; a large block may do. */
+/* What is no small block: is it to be a run of pages? */
+static inline bool may_be_run(size_t size, size_t alignment) {
+  return !SECURE && size > SMALL_MOST && size <= SPAN_MOST << SPAN_PAGE_SHIFT &&
+         alignment <= SPAN_PAGE;
+}
+/* NULL: it is not, or there is no memory for a span; a large block may do. */
 hidden void *paged_malloc(heap_t *h, size_t size, size_t alignment);
 hidden void paged_free(heap_t *h, void *p, const char *call); /* h: or NULL */
 /* In place. What was counted for the thread changes, too. */
