@@ -3,6 +3,7 @@
 #include "span.h"
 
 #include "../arena/purge.h"
+#include "../os/os.h"
 
 /* Of four pages: the run that begins with one of them, for no run is that short. Its pages, with
  * which it begins, and what it is. */
@@ -319,6 +320,13 @@ size_t span_live(const slab_t *s) {
 
 /* ---- at rest --------------------------------------------------------------------------------- */
 
+/* Those that make whole pages of the system. */
+static uint64_t whole_pages(uint64_t pages) {
+  unsigned n = (unsigned)(os_page_size() >> SPAN_PAGE_SHIFT);
+  uint64_t of_one = ((uint64_t)1 << n) - 1;
+  return (bits_runs_of(pages, n) & all_pages / of_one) * of_one;
+}
+
 /* The caller has claimed these pages. */
 static void discard_pages(const page_t *at, uint64_t pages) {
   for (unsigned first, n; pages != 0; pages &= ~bits_run(first, n)) { /* Bound: bits */
@@ -339,7 +347,7 @@ static out_of_line void rest_one(arena_t *a, size_t number, bool is_at_once) {
   slab_t *s = slab_of(run_at(a, number, 0));
   atomic64_t *free = &at.maps->spans[number].free;
   uint64_t w = atomic64_load_relaxed(free);
-  uint64_t idle = w & atomic64_load_relaxed(&at.maps->spans[number].touched);
+  uint64_t idle = whole_pages(w & atomic64_load_relaxed(&at.maps->spans[number].touched));
   if (idle == 0) return;
   bool is_at_rest = s->seen == print_of(w);
   s->seen = print_of(w);

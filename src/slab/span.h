@@ -1,7 +1,7 @@
 /* span.h - four slices, whose blocks are runs of pages                                layer 4: slab
  * Owns:    the words, runs and hints of spans in arena_maps_t.   Called by: stock, heap, sparse.c,
  *          fault.c.
- *          Calls: slab, hint, arena.
+ *          Calls: slab, hint, arena, os.
  * Threads: any. A page belongs to whoever cleared its bit in `free`, alone or with others. No span
  *          has an owner: its bits are all there is to agree on.
  * Sync:    S-run   giving bits back (release) -> claiming them (acquire): the pages and their byte
