@@ -102,8 +102,8 @@ static size_t count_heaps(void) {
 }
 
 /* As many heaps as live at once, of two batches where one ends slowly. Each comes to rest with a
- * slab or two of some classes, over hundreds of batches: 2.8 MB together, seen in 19,200 threads.
- * Had each thread left one page, it would be 11 MB. */
+ * slab or two of some classes, over hundreds of batches: 2.6 MB together after 19,200 threads. Had
+ * each thread of these batches left one page, it would be 11 MB. */
 static void check_flat(manner_t manner, work_t work, bool detached, size_t stack, int batches) {
   enum { HEAPS_MOST = 2 * BATCH + 1, HEAP_RESTS_WITH = 128 << 10 };
   size_t early = 0;
