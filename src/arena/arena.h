@@ -27,7 +27,7 @@ enum {
   ARENA_WORDS = WINDOW_SLICES / 64,
   ARENA_GROUPS = ARENA_WORDS,       /* 64 slices, 4 MiB: a word of any bitmap */
   ARENA_FRAMES = WINDOW_SIZE >> 21, /* of 2 MiB: huge pages */
-  ARENA_MAP_SLICES = 6,             /* what arena_maps_t takes behind the descriptors */
+  ARENA_MAP_SLICES = 3,             /* what arena_maps_t takes behind the descriptors */
   ARENA_FIRST_SLICE = WINDOW_SLICES * DESCRIPTOR_SIZE / SLICE_SIZE + ARENA_MAP_SLICES,
   /* The last slice of a window is never mapped: behind it lies the next arena's head, out of reach
    * of a block that overflows. */
@@ -38,11 +38,6 @@ enum {
   ARENA_SPANS = WINDOW_SLICES / 4, /* span.h */
   SPAN_LEVELS = 28,
 };
-
-/* Of 64 pages of 4 KiB a bit each: it is free to be claimed; it may be in memory. */
-typedef struct {
-  atomic64_t free, touched;
-} span_pages_t;
 
 /* The head of a window. Its descriptors follow at once, DESCRIPTOR_SIZE for each slice of the
  * window; those of the slices in which they lie themselves are never used, and hold this head. */
@@ -78,12 +73,10 @@ typedef struct {
   atomic32_t readers[ARENA_GROUPS];
   atomic32_t refused_at[ARENA_GROUPS]; /* when the system kept something; 0: it did not */
   atomic64_t huge[ARENA_FRAMES / 64];  /* set: made a huge page, and nothing of it went since */
-  /* for the slab layer: spans, and a hint: those whose longest free run has 5, 6, ... pages, and
-   * the words of these that may not be 0 */
-  span_pages_t spans[ARENA_SPANS];
+  /* for the slab layer, a hint: spans whose longest free run has 5, 6, ... pages, and the words of
+   * these that may not be 0 */
   atomic64_t roomy[SPAN_LEVELS][ARENA_SPANS / 64];
   atomic64_t roomy_groups[SPAN_LEVELS];
-  atomic16_t runs[ARENA_SPANS][16]; /* of the run that begins in these four pages: span.c */
 } arena_maps_t;
 _Static_assert(sizeof(arena_maps_t) <= ARENA_MAP_SLICES * SLICE_SIZE, "the maps fit");
 _Static_assert(offsetof(arena_maps_t, partial_groups) % KiB(4) == 0, "a page begins");

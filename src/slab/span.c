@@ -21,27 +21,28 @@ static large_table atomic64_t roomy_arenas[ARENA_MOST / 64][SPAN_LEVELS];
 /* ---- where it is ----------------------------------------------------------------------------- */
 
 typedef struct {
-  arena_t *arena;
-  arena_maps_t *maps;
-  size_t number; /* among the arena's */
+  slab_t *span;
   unsigned page;
 } page_t;
 
 static page_t place_of_page(const void *p) {
-  arena_t *a = arena_of(p);
-  return (page_t){.arena = a,
-                  .maps = arena_maps(a),
-                  .number = arena_slice(p) / SPAN_SLICES,
+  return (page_t){.span = slab_of((void *)align_down((uintptr_t)p, SPAN_SIZE)),
                   .page = (unsigned)((uintptr_t)p % SPAN_SIZE >> SPAN_PAGE_SHIFT)};
 }
 
-static void *run_at(const arena_t *a, size_t number, unsigned page) {
-  return (char *)arena_address(a, number * SPAN_SLICES) + ((size_t)page << SPAN_PAGE_SHIFT);
+static slab_t *span_numbered(const arena_t *a, size_t number) {
+  return slab_of(arena_address(a, number * SPAN_SLICES));
+}
+/* Among its arena's. */
+static size_t span_number(const slab_t *s) {
+  return arena_slice((void *)slab_base(s)) / SPAN_SLICES;
 }
 
-static atomic16_t *run_of(const page_t *at) {
-  return &at->maps->runs[at->number][at->page / RUN_GRAIN];
+static void *run_at(const slab_t *s, unsigned page) {
+  return (char *)slab_base(s) + ((size_t)page << SPAN_PAGE_SHIFT);
 }
+
+static atomic16_t *run_of(const page_t *at) { return &at->span->runs[at->page / RUN_GRAIN]; }
 
 /* What begins with that page; 0: nothing. */
 static uint32_t run_seen(const page_t *at) {
@@ -70,26 +71,27 @@ static unsigned room_of(uint64_t free) {
   return n >= SPAN_LEAST ? n - SPAN_LEAST : NO_LEVEL;
 }
 
-static void set_level(const arena_t *a, size_t number, unsigned level) {
+static void set_level(const slab_t *s, unsigned level) {
+  const arena_t *a = arena_of(s);
   arena_maps_t *m = arena_maps(a);
+  size_t number = span_number(s);
   hint_set(m->roomy[level], number); /* S-room, S-group */
   hint_set(&m->roomy_groups[level], number / 64);
   hint_set(arenas_with_room(a->number, level), a->number % 64);
 }
 
-static void clear_level(const arena_t *a, size_t number, unsigned level) {
-  arena_maps_t *m = arena_maps(a);
-  hint_clear(m->roomy[level], number);                           /* S-room */
-  uint64_t free = atomic64_load_seq_cst(&m->spans[number].free); /* S-room */
-  if (room_of(free) == level) set_level(a, number, level);
+static void clear_level(slab_t *s, unsigned level) {
+  hint_clear(arena_maps(arena_of(s))->roomy[level], span_number(s)); /* S-room */
+  uint64_t free = atomic64_load_seq_cst(&s->free_pages);             /* S-room */
+  if (room_of(free) == level) set_level(s, level);
 }
 
 /* The word has changed. */
-static void note_new_room(const arena_t *a, size_t number, uint64_t before, uint64_t after) {
+static void note_new_room(slab_t *s, uint64_t before, uint64_t after) {
   unsigned was = room_of(before), is = room_of(after);
   if (was == is) return;
-  if (is != NO_LEVEL) set_level(a, number, is);
-  if (was != NO_LEVEL) clear_level(a, number, was);
+  if (is != NO_LEVEL) set_level(s, is);
+  if (was != NO_LEVEL) clear_level(s, was);
 }
 
 /* ---- claiming -------------------------------------------------------------------------------- */
@@ -107,31 +109,31 @@ static unsigned tightest(uint64_t runs) {
 static bool run_is_valid(const page_t *at) {
   unsigned n = run_seen(at) & RUN_PAGES;
   HOLDS(R1, n >= SPAN_LEAST && at->page + n <= 64);
-  uint64_t free = atomic64_load_relaxed(&at->maps->spans[at->number].free);
+  uint64_t free = atomic64_load_relaxed(&at->span->free_pages);
   HOLDS(R1, (free & bits_run(at->page, n)) == 0);
   return true;
 }
 
 /* The run's pages are the caller's, but not yet its byte. */
 static void *begin_run(const page_t *at, unsigned n) {
-  atomic64_t *touched = &at->maps->spans[at->number].touched;
+  atomic64_t *touched = &at->span->touched_pages;
   uint64_t pages = bits_run(at->page, n), seen = atomic64_load_relaxed(touched) & pages;
   if (seen != pages) atomic64_or_relaxed(touched, pages);
   set_run(at, n | (seen == 0 ? RUN_IS_CLEAN : 0));
   ASSERT_VALID(run_is_valid(at));
-  return run_at(at->arena, at->number, at->page);
+  return run_at(at->span, at->page);
 }
 
-static void *claim_run_in_span(arena_t *a, size_t number, unsigned n) {
-  page_t at = {a, arena_maps(a), number, 0};
-  atomic64_t *free = &at.maps->spans[number].free;
+static void *claim_run_in_span(slab_t *s, unsigned n) {
+  page_t at = {s, 0};
+  atomic64_t *free = &s->free_pages;
   uint64_t w = atomic64_load_relaxed(free), runs; /* relaxed: the swap reads again */
   /* Progress: a failed swap means that another thread claimed or freed pages */
   while ((runs = bits_runs_of(w, n)) != 0) {
     at.page = tightest(runs);
     uint64_t left = w & ~bits_run(at.page, n);
     if (!atomic64_cas_seq_cst(free, &w, left)) continue; /* S-run, S-room */
-    note_new_room(a, number, w, left);
+    note_new_room(s, w, left);
     return begin_run(&at, n);
   }
   return NULL;
@@ -147,9 +149,10 @@ static void *claim_run_in_group(arena_t *a, unsigned level, size_t group, unsign
   uint64_t w = atomic64_load_relaxed(&arena_maps(a)->roomy[level][group]);
   while (w != 0) { /* Bound: the bits of a word */
     unsigned bit = lowest_from(w, spread);
-    void *p = claim_run_in_span(a, group * 64 + bit, n);
+    slab_t *s = span_numbered(a, group * 64 + bit);
+    void *p = claim_run_in_span(s, n);
     if (p != NULL) return p;
-    clear_level(a, group * 64 + bit, level);
+    clear_level(s, level);
     w &= ~((uint64_t)1 << bit);
   }
   return NULL;
@@ -193,39 +196,37 @@ void *span_begin(void *base, bool is_clean, unsigned n) {
   page_t at = place_of_page(base);
   slab_t *s = slab_of(base);
   uint64_t pages = bits_run(0, n);
-  ASSERT(at.page == 0 && atomic64_load_relaxed(&at.maps->spans[at.number].free) == 0);
+  ASSERT(at.page == 0 && atomic64_load_relaxed(&s->free_pages) == 0);
   s->inverse = 0;
   atomic_ptr_store_relaxed(&s->owner, NULL);
   atomic_ptr_store_relaxed(&s->cell, NULL);
   atomic64_store_relaxed(&s->size, 0);
-  s->seen = 0;
+  for (unsigned i = 0; i < ARRAY_LENGTH(s->runs); i++) atomic16_store_relaxed(&s->runs[i], 0);
   atomic32_store_relaxed(&s->kind, SLAB_IS_SPAN);
   *arena_touched_last(base, SPAN_SLICES) = TOUCHED_ALL;
-  atomic64_store_relaxed(&at.maps->spans[at.number].touched, is_clean ? 0 : all_pages);
+  atomic64_store_relaxed(&s->touched_pages, is_clean ? 0 : all_pages);
   void *p = begin_run(&at, n);
-  atomic64_or_seq_cst(&at.maps->spans[at.number].free, all_pages & ~pages); /* S-run, S-room */
-  set_level(at.arena, at.number, LEVEL_LONG);
+  atomic64_or_seq_cst(&s->free_pages, all_pages & ~pages); /* S-run, S-room */
+  set_level(s, LEVEL_LONG);
   return p;
 }
 
 /* All pages are free, or were a moment ago. True: it was a span until now, and its slices are the
  * caller's. */
-static bool end_if_free(const page_t *at) {
+static bool end_if_free(slab_t *s) {
   uint64_t all = all_pages;
-  /* S-run, S-room */
-  if (!atomic64_cas_seq_cst(&at->maps->spans[at->number].free, &all, 0)) return false;
-  clear_level(at->arena, at->number, LEVEL_LONG);
-  atomic32_store_relaxed(&slab_of(run_at(at->arena, at->number, 0))->kind, 0);
+  if (!atomic64_cas_seq_cst(&s->free_pages, &all, 0)) return false; /* S-run, S-room */
+  clear_level(s, LEVEL_LONG);
+  atomic32_store_relaxed(&s->kind, 0);
   return true;
 }
 
 /* Pages come back. True: as in `end_if_free`. */
-static bool give_back_run(const page_t *at, uint64_t pages) {
-  atomic64_t *free = &at->maps->spans[at->number].free;
-  uint64_t before = atomic64_or_seq_cst(free, pages); /* S-run, S-room */
+static bool give_back_run(slab_t *s, uint64_t pages) {
+  uint64_t before = atomic64_or_seq_cst(&s->free_pages, pages); /* S-run, S-room */
   ASSERT((before & pages) == 0);
-  note_new_room(at->arena, at->number, before, before | pages);
-  return (before | pages) == all_pages && end_if_free(at);
+  note_new_room(s, before, before | pages);
+  return (before | pages) == all_pages && end_if_free(s);
 }
 
 bool span_was_freed(const void *p) {
@@ -261,18 +262,17 @@ void span_renew_block(void *p, unsigned n) {
 
 slab_t *span_free(void *p, unsigned n) {
   page_t at = place_of_page(p);
-  bool has_ended = give_back_run(&at, bits_run(at.page, n));
-  return has_ended ? slab_of(run_at(at.arena, at.number, 0)) : NULL;
+  return give_back_run(at.span, bits_run(at.page, n)) ? at.span : NULL;
 }
 
 static bool claim_behind(const page_t *at, unsigned from, unsigned n) {
   if (at->page + from + n > 64) return false;
-  atomic64_t *free = &at->maps->spans[at->number].free;
+  atomic64_t *free = &at->span->free_pages;
   uint64_t more = bits_run(at->page + from, n), w = atomic64_load_relaxed(free);
   /* Progress: a failed swap means that another thread claimed or freed pages */
   while ((w & more) == more) {
     if (!atomic64_cas_seq_cst(free, &w, w & ~more)) continue; /* S-run, S-room */
-    note_new_room(at->arena, at->number, w, w & ~more);
+    note_new_room(at->span, w, w & ~more);
     return true;
   }
   return false;
@@ -285,7 +285,7 @@ bool span_resize(void *p, unsigned n) {
   if (n > have && !claim_behind(&at, have, n - have)) return false;
   if (n > have) begin_run(&at, n);
   else set_run(&at, n);
-  if (n < have) give_back_run(&at, bits_run(at.page + n, have - n)); /* no end: the rest is ours */
+  if (n < have) give_back_run(at.span, bits_run(at.page + n, have - n)); /* no end: the rest is ours */
   return true;
 }
 
@@ -304,7 +304,7 @@ void *span_find(const void *p, unsigned *pages) {
     uint32_t run = run_seen(&at);
     if (!run_is_live(run)) continue;
     *pages = run & RUN_PAGES;
-    return *pages > back ? run_at(at.arena, at.number, at.page) : NULL;
+    return *pages > back ? run_at(at.span, at.page) : NULL;
   }
   return NULL;
 }
@@ -328,34 +328,32 @@ static uint64_t whole_pages(uint64_t pages) {
 }
 
 /* The caller has claimed these pages. */
-static void discard_pages(const page_t *at, uint64_t pages) {
+static void discard_pages(slab_t *s, uint64_t pages) {
   for (unsigned first, n; pages != 0; pages &= ~bits_run(first, n)) { /* Bound: bits */
     first = bits_lowest(pages);
     n = bits_ones_below(pages >> first);
     size_t bytes = (size_t)n << SPAN_PAGE_SHIFT;
-    if (!arena_discard(run_at(at->arena, at->number, first), bytes)) return;
+    if (!arena_discard(run_at(s, first), bytes)) return;
     atomic64_add_relaxed(&arena_counts.purged, bytes);
-    atomic64_and_relaxed(&at->maps->spans[at->number].touched, ~bits_run(first, n));
+    atomic64_and_relaxed(&s->touched_pages, ~bits_run(first, n));
   }
 }
 
-/* What `seen` says of a span's free pages. Two spans at rest may look alike: a look more. */
-static uint16_t print_of(uint64_t free) { return (uint16_t)(bits_mix(free) >> 48 | 1); }
+/* What `seen_pages` says of a span's free pages. Two spans at rest may look alike: a look more. */
+static uint32_t print_of(uint64_t free) { return (uint32_t)(bits_mix(free) >> 32 | 1); }
 
-static out_of_line void rest_one(arena_t *a, size_t number, bool is_at_once) {
-  page_t at = {a, arena_maps(a), number, 0};
-  slab_t *s = slab_of(run_at(a, number, 0));
-  atomic64_t *free = &at.maps->spans[number].free;
-  uint64_t w = atomic64_load_relaxed(free);
-  uint64_t idle = whole_pages(w & atomic64_load_relaxed(&at.maps->spans[number].touched));
+static out_of_line void rest_one(slab_t *s, bool is_at_once) {
+  uint64_t w = atomic64_load_relaxed(&s->free_pages);
+  uint64_t idle = whole_pages(w & atomic64_load_relaxed(&s->touched_pages));
   if (idle == 0) return;
-  bool is_at_rest = s->seen == print_of(w);
-  s->seen = print_of(w);
+  bool is_at_rest = atomic32_load_relaxed(&s->seen_pages) == print_of(w);
+  atomic32_store_relaxed(&s->seen_pages, print_of(w));
   if (!is_at_rest && !is_at_once) return;
-  if (!atomic64_cas_seq_cst(free, &w, w & ~idle)) return; /* S-run, S-room; it is in use */
-  note_new_room(a, number, w, w & ~idle);
-  discard_pages(&at, idle);
-  if (give_back_run(&at, idle)) arena_release_dirty(run_at(a, number, 0), SPAN_SLICES);
+  /* S-run, S-room; it is in use */
+  if (!atomic64_cas_seq_cst(&s->free_pages, &w, w & ~idle)) return;
+  note_new_room(s, w, w & ~idle);
+  discard_pages(s, idle);
+  if (give_back_run(s, idle)) arena_release_dirty((void *)slab_base(s), SPAN_SLICES);
 }
 
 unsigned span_rest(arena_t *a, size_t group, bool is_at_once) {
@@ -367,7 +365,7 @@ unsigned span_rest(arena_t *a, size_t group, bool is_at_once) {
     roomy |= atomic64_load_relaxed(&arena_maps(a)->roomy[level][first / 64]);
   roomy &= bits_run(first % 64, SPANS);
   for (; roomy != 0; roomy &= roomy - 1, looks++) /* Bound: the bits of a word */
-    rest_one(a, first / 64 * 64 + bits_lowest(roomy), is_at_once);
+    rest_one(span_numbered(a, first / 64 * 64 + bits_lowest(roomy)), is_at_once);
   return looks;
 }
 
@@ -375,7 +373,7 @@ unsigned span_rest(arena_t *a, size_t group, bool is_at_once) {
 
 bool span_is_valid(const slab_t *s) {
   page_t at = place_of_page(arena_described(s));
-  uint64_t free = atomic64_load_relaxed(&at.maps->spans[at.number].free), claimed = 0;
+  uint64_t free = atomic64_load_relaxed(&s->free_pages), claimed = 0;
   for (; at.page < 64; at.page++) {
     uint32_t run = run_seen(&at);
     if (!run_is_live(run)) continue;
@@ -386,7 +384,8 @@ bool span_is_valid(const slab_t *s) {
   }
   unsigned level = room_of(free);
   if (level == NO_LEVEL) return true;
-  uint64_t roomy = atomic64_load_relaxed(&at.maps->roomy[level][at.number / 64]);
-  HOLDS(R2, (roomy >> at.number % 64 & 1) != 0);
+  size_t number = span_number(s);
+  uint64_t roomy = atomic64_load_relaxed(&arena_maps(arena_of(s))->roomy[level][number / 64]);
+  HOLDS(R2, (roomy >> number % 64 & 1) != 0);
   return true;
 }
