@@ -90,9 +90,6 @@ ATOMIC_OPERATIONS(atomic8, uint8_t)
 ATOMIC_OPERATIONS(atomic_ptr, void *)
 ATOMIC_LOAD(atomic16, uint16_t, relaxed, RELAXED)
 ATOMIC_STORE_AS(atomic16, uint16_t, relaxed, RELAXED)
-static inline uint16_t atomic16_exchange_relaxed(atomic16_t *a, uint16_t v) {
-  return __atomic_exchange_n(&a->value, v, __ATOMIC_RELAXED);
-}
 ATOMIC_IN_EACH_ORDER(ATOMIC_FETCH, atomic32, uint32_t, add)
 ATOMIC_IN_EACH_ORDER(ATOMIC_FETCH, atomic64, uint64_t, add)
 ATOMIC_IN_EACH_ORDER(ATOMIC_FETCH, atomic64, uint64_t, or)

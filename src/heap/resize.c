@@ -103,11 +103,11 @@ void heap_check_class(const void *p, size_t size, size_t alignment, const char *
   if (!is_right) fatal("wrong size", p, call);
 }
 
-size_t heap_good_size(size_t size) {
+size_t heap_good_size(size_t size, size_t alignment) {
   if (size > os_space_end()) return size;
-  if (may_be_run(size, 1)) return align_up(size, SPAN_PAGE);
-  if (size > SMALL_MOST) return align_up(size, os_page_size());
-  return size == 0 ? 0 : class_size(class_of(size));
+  unsigned c = class_of_request(size, alignment);
+  if (c == 0) return align_up(max_size(size, 1), may_be_run(size, alignment) ? SPAN_PAGE : os_page_size());
+  return size == 0 && alignment <= CLASS_STEP ? 0 : class_size(c);
 }
 
 bool heap_owns(const void *p) {

@@ -40,7 +40,9 @@ static cold void *allocate_sampled(heap_t *h, unsigned c, size_t size, size_t al
   if (block != NULL) return block;
   if (is_small && !sample_is_profiling()) return NULL;
   size_t usable = align_up(size, os_page_size());
-  if (!is_small && !sample_find_point(h, c, usable)) return sample_pass_bytes(h, c, usable), NULL;
+  bool may_be_paged = !is_small && !sample_find_point(h, c, usable);
+  block = may_be_paged ? paged_malloc(h, size, alignment) : NULL;
+  if (block != NULL) return sample_pass_bytes(h, c, usable), block;
   block = large_malloc(h, size, alignment);
   if (block == NULL) return NULL;
   if (is_small) sample_begin(h, c, block, class_size(c));

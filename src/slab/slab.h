@@ -68,18 +68,20 @@ struct slab {
   /* ---- the shared line */
 
   atomic64_t anchor aligned_to(64);
+  slab_t *next, *prev; /* the owner's, for which its line has no room: its slabs of this class */
   union {
+    sampled_t sampled; /* of a large block with SLAB_IS_SAMPLED: stock/sample.h */
     struct {
-      slab_t *next, *prev; /* the owner's, for which its line has no room: its slabs of a class */
-      atomic64_t fresh;    /* borrowed and never handed out: stock/fresh.h */
+      atomic8_t runs[16]; /* of a span: what begins in each four of its pages: span.c */
+      union {
+        atomic64_t fresh;         /* borrowed and never handed out: stock/fresh.h */
+        atomic64_t touched_pages; /* of a span: they may be in memory */
+      };
     };
-    sampled_t sampled;   /* of a large block with SLAB_IS_SAMPLED: stock/sample.h */
-    atomic16_t runs[16]; /* of a span: what begins in each four of its pages: span.c */
   };
-  /* Of a span, a bit for each page: it is free to be claimed; it may be in memory. Nothing else
-   * has its place there, for a hint may lead to what is a span no more: then no page is free. */
-  atomic64_t free_pages, touched_pages;
-  atomic32_t seen_pages; /* what the last look at it saw: span.c */
+  /* Of a span's first slice, its free pages; of its second one, what the last look saw. Nothing
+   * else lies there, for a hint may lead to what is a span no more. */
+  atomic64_t pages;
 };
 _Static_assert(sizeof(slab_t) == DESCRIPTOR_SIZE, "a slab's descriptor");
 

@@ -1,12 +1,11 @@
 /* span.h - four slices, whose blocks are runs of pages                                layer 4: slab
- * Owns:    the words, runs and hints of spans in arena_maps_t.   Called by: stock, heap, sparse.c,
- *          fault.c.
- *          Calls: slab, hint, arena, os.
- * Threads: any. A page belongs to whoever cleared its bit in `free`, alone or with others. No span
+ * Owns:    their descriptors' `pages`, `runs` and `touched_pages`, and the hints of spans.
+ *          Called by: stock, heap, sparse.c, fault.c.   Calls: slab, hint, arena, os.
+ * Threads: any. A page belongs to whoever cleared its bit in `pages`, alone or with others. No span
  *          has an owner: its bits are all there is to agree on.
- * Sync:    S-run   giving bits back (release) -> claiming them (acquire): the pages and their byte
- *                  in `runs`; the first bits of a span -> claiming them: its descriptor.
- *          S-room, S-group (hint.h): `free` changes, then the bit of its longest run is set, then
+ * Sync:    S-run   giving bits back (release) -> claiming them (acquire): the pages and what `runs`
+ *                  says of them; the first bits of a span -> claiming them: its descriptor.
+ *          S-room, S-group (hint.h): `pages` changes, then the bit of its longest run is set, then
  *                  the old one is cleared, and `free` read again. All seq_cst.
  * Holds:   R1 a page that is free begins no run, and a run's pages are claimed
  *          R2 at rest a span has its bit among those of its longest free run
@@ -60,7 +59,7 @@ hidden size_t span_live(const slab_t *s);
 hidden bool span_was_freed(const void *p);
 
 /* Free pages of the spans in a group of 64 slices go back to the system, if no page of the span
- * changed hands since the last look. `is_at_once`: in any case. How many spans were looked at. */
-hidden unsigned span_rest(arena_t *a, size_t group, bool is_at_once);
+ * changed hands since the last look. `is_at_once`: in any case. How many looks that was worth. */
+hidden size_t span_rest(arena_t *a, size_t group, bool is_at_once);
 
 hidden bool span_is_valid(const slab_t *s); /* while no thread runs */

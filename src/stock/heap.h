@@ -26,7 +26,7 @@ enum {
   MEDIUM_CLASS = 40,  /* 1 KiB: from here on classes are medium, and blocks borrowed */
   CARVE_BYTES = 4096, /* a bin's worth: if fewer were freed, fresh ones are added */
   RUN_MOST = 12,      /* slices in the longest run that a heap keeps */
-  RUNS_KEPT = 6,      /* runs of pages that it keeps */
+  PAGE_RUNS_KEPT = 6, /* runs of pages that it keeps */
 };
 enum { WINDOW_NONE = 1 }; /* no address's window */
 
@@ -103,8 +103,9 @@ typedef struct {
   lengthened_t lengthened[CLASS_COUNT - MEDIUM_CLASS];
   uint16_t more_singles; /* how many more slices the magazine's first list may have than its due */
   uint16_t missed_singles;   /* slices that it gave back and the heap has not claimed again */
-  uint8_t next_run;          /* where among these the next one goes: */
-  uintptr_t runs[RUNS_KEPT]; /* runs of pages without blocks: runs.h */
+  /* runs of pages without blocks, how many pages these are, and where the next run goes: runs.h */
+  uint8_t kept_pages, next_page_run;
+  uintptr_t page_runs[PAGE_RUNS_KEPT];
   /* bytes in blocks that were taken from its sleeping thread: held.h. A taker writes them */
   atomic64_t moved_ready, moved_freed;
   atomic32_t lane_slabs; /* of a lane: its slabs; written by its user */
@@ -134,7 +135,7 @@ struct heap {
   atomic64_t home;               /* heap_here.window between calls: where a block was last freed */
   uint32_t magazine[RUN_MOST];   /* slab_number: runs of 1, 2, ... slices without blocks */
   uint16_t singles;              /* slices on the first list */
-  uint8_t has_runs : 1;          /* `own->runs` has been used */
+  uint8_t keeps_pages : 1;       /* `own->kept_pages` is not 0 */
   uint8_t watched : 7;           /* a class, or 0: heap_watch_class */
   uint8_t watched_at;            /* os_now_ms */
   uint16_t run_slices, run_most; /* slices on all other lists; how many these may be */

@@ -215,6 +215,7 @@ void magazine_recount(heap_t *h) {
   for (size_t n = 1; n <= RUN_MOST; n++) /* Bound: L2 */
     for (slab_t *s = slab_numbered(h->magazine[n - 1]); s != NULL; s = next_in_magazine(s))
       count_run(h, n, 1);
+  runs_recount(h);
 }
 
 static bool are_touched(const slab_t *s, size_t n) {

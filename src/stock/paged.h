@@ -1,6 +1,5 @@
 /* paged.h - blocks of a few pages                                                    layer 5: stock
- * Owns:    nothing.   Called by: heap.   Calls: runs, magazine, large, users, span,
- *          arena.
+ * Owns:    nothing.   Called by: heap.   Calls: runs, magazine, large, span, arena, support.
  * Threads: any; a block belongs to whoever holds it. `h` is the thread's, marked, or NULL where it
  *          says so. */
 #pragma once

@@ -45,6 +45,24 @@ TEST(paged, a_block_grows_and_shrinks_where_it_is_while_the_pages_behind_are_fre
   CHECK(!heap_expand(p, (size_t)60 * PAGE, "t"));
 }
 
+TEST(paged, without_memory_for_a_span_a_block_has_a_slice_and_the_next_ones_do_not_ask, "") {
+  static void *slices[WINDOW_SLICES];
+  size_t n = 0;
+  fast_free(fast_malloc(100));
+  os_fake_fail(OS_FAKE_MAPPING, 1, true);
+  while ((slices[n] = in_slices(30000)) != NULL) n++;
+  for (size_t i = 0; i < n; i += 2) fast_free(slices[i]);
+  void *p = fast_malloc(20000), *q;
+  CHECK_NE(p, NULL);
+  CHECK(!is_paged(p));
+  uint64_t before = count_calls(OS_FAKE_MAPPING);
+  CHECK((q = fast_malloc(20000)) != NULL && !is_paged(q));
+  CHECK_EQ(count_calls(OS_FAKE_MAPPING), before);
+  for (size_t i = 1; i < n; i += 2) fast_free(slices[i]);
+  fast_free(p), fast_free(q);
+  check_nothing_lost();
+}
+
 TEST(paged, near_the_limit_a_block_has_a_slice_of_its_own, "") {
   core_option(OPTION_memory_soft, 1);
   void *big = fast_malloc(MiB(1));

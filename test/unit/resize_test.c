@@ -70,7 +70,7 @@ TEST(resize, a_small_block_that_grows_a_little_gets_room_for_more_and_one_that_g
   char *p = resize(fast_malloc(400), 401);
   CHECK_GE(heap_usable_size(p, "t"), (size_t)500);
   CHECK_EQ(resize(p, 499), (void *)p);
-  CHECK_EQ(heap_usable_size(p = resize(p, 800), "t"), heap_good_size(800));
+  CHECK_EQ(heap_usable_size(p = resize(p, 800), "t"), heap_good_size(800, 1));
   fast_free(p);
   /* a quarter more would be no small block */
   p = resize(fast_malloc(SMALL_MOST - 1000), SMALL_MOST);
@@ -364,10 +364,10 @@ TEST(resize, expanding_never_moves, "") {
 TEST(resize, a_good_size_is_what_a_block_of_that_size_can_hold, "Z1") {
   for (size_t n = 0; n < 200000; n += n < 2000 ? 1 : 777) {
     char *p = fast_malloc(n);
-    CHECK_EQ(heap_good_size(n), heap_usable_size(p, "t"));
+    CHECK_EQ(heap_good_size(n, 1), heap_usable_size(p, "t"));
     fast_free(p);
   }
-  CHECK_EQ(heap_good_size(SIZE_MAX), SIZE_MAX);
+  CHECK_EQ(heap_good_size(SIZE_MAX, 1), SIZE_MAX);
 }
 
 TEST(resize, what_is_ours_is_known_to_the_byte, "") {

@@ -19,13 +19,32 @@ TEST(runs, a_run_that_was_freed_is_handed_out_again_and_its_span_is_not_asked, "
   check_nothing_lost();
 }
 
-TEST(runs, the_one_that_was_kept_longest_makes_room_and_all_go_on_request, "R3") {
-  char *p[RUNS_KEPT + 1];
-  for (unsigned i = 0; i <= RUNS_KEPT; i++) p[i] = of_pages(5 + i);
-  for (unsigned i = 0; i < RUNS_KEPT; i++) fast_free(p[i]);
-  uint64_t before = free_pages(p[0]);
-  fast_free(p[RUNS_KEPT]);
-  CHECK_EQ(bits_count(free_pages(p[0]) & ~before), 5u);
+TEST(runs, those_that_were_kept_longest_make_room_and_all_go_on_request, "R3") {
+  heap_t *h = my_heap();
+  char *p[PAGE_RUNS_KEPT + 2];
+  for (unsigned i = 0; i < ARRAY_LENGTH(p); i++) p[i] = of_pages(6);
+  for (unsigned i = 0; i < PAGE_RUNS_KEPT; i++) fast_free(p[i]);
+  CHECK(!is_free_page(p[0]));
+  fast_free(p[PAGE_RUNS_KEPT]);
+  CHECK(is_free_page(p[0]) && !is_free_page(p[1]));
+  char *longest = of_pages(SPAN_MOST);
+  fast_free(longest);
+  CHECK_EQ(h->own->kept_pages, 2 * 6 + SPAN_MOST);
+  CHECK(is_free_page(p[4]) && !is_free_page(p[5]) && !is_free_page(longest));
+  fast_free(p[PAGE_RUNS_KEPT + 1]);
+  CHECK(is_free_page(p[5]) && !is_free_page(p[6]) && !is_free_page(longest));
+  check_nothing_lost();
+}
+
+TEST(runs, a_thread_keeps_no_more_pages_than_option_magazine_allows, "R3") {
+  core_option(OPTION_magazine, KiB(64));
+  heap_t *h = my_heap();
+  char *p = of_pages(6), *q = of_pages(5), *longer = of_pages(9), *wall = of_pages(5);
+  fast_free(p), fast_free(q);
+  CHECK_EQ(h->own->kept_pages, 5u);
+  fast_free(longer);
+  CHECK(h->keeps_pages == 0 && is_free_page(longer));
+  fast_free(wall);
   check_nothing_lost();
 }
 
@@ -33,7 +52,7 @@ TEST(runs, one_that_is_no_claimed_run_is_seen, "R3") {
   heap_t *h = my_heap();
   char *p = of_pages(6), *q = of_pages(5);
   fast_free(p);
-  EXPECT_ABORT((h->own->runs[1] = (uintptr_t)q | 5, runs_are_valid(h)), "invariant R3");
+  EXPECT_ABORT((h->own->page_runs[1] = (uintptr_t)q | 5, runs_are_valid(h)), "invariant R3");
 }
 
 TEST(runs, many_threads_keep_none, "") {
