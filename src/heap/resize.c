@@ -106,7 +106,8 @@ void heap_check_class(const void *p, size_t size, size_t alignment, const char *
 size_t heap_good_size(size_t size, size_t alignment) {
   if (size > os_space_end()) return size;
   unsigned c = class_of_request(size, alignment);
-  if (c == 0) return align_up(max_size(size, 1), may_be_run(size, alignment) ? SPAN_PAGE : os_page_size());
+  if (c == 0)
+    return align_up(max_size(size, 1), paged_fits(size, alignment) ? SPAN_PAGE : os_page_size());
   return size == 0 && alignment <= CLASS_STEP ? 0 : class_size(c);
 }
 

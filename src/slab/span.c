@@ -31,13 +31,11 @@ static page_t place_of_page(const void *p) {
                   .page = (unsigned)((uintptr_t)p % SPAN_SIZE >> SPAN_PAGE_SHIFT)};
 }
 
-static slab_t *span_numbered(const arena_t *a, size_t number) {
+static slab_t *numbered(const arena_t *a, size_t number) {
   return slab_of(arena_address(a, number * SPAN_SLICES));
 }
 /* Among its arena's. */
-static size_t span_number(const slab_t *s) {
-  return arena_slice((void *)slab_base(s)) / SPAN_SLICES;
-}
+static size_t order_of(const slab_t *s) { return arena_slice((void *)slab_base(s)) / SPAN_SLICES; }
 
 static void *run_at(const slab_t *s, unsigned page) {
   return (char *)slab_base(s) + ((size_t)page << SPAN_PAGE_SHIFT);
@@ -78,15 +76,15 @@ static unsigned room_of(uint64_t free) {
 static void set_level(const slab_t *s, unsigned level) {
   arena_t *a = arena_of(s);
   arena_maps_t *m = arena_maps(a);
-  size_t number = span_number(s);
+  size_t number = order_of(s);
   hint_set(m->roomy[level], number); /* S-room, S-group */
   hint_set(&a->roomy_groups[level], number / 64);
   hint_set(arenas_with_room(a->number, level), a->number % 64);
 }
 
 static void clear_level(slab_t *s, unsigned level) {
-  hint_clear(arena_maps(arena_of(s))->roomy[level], span_number(s)); /* S-room */
-  uint64_t free = atomic64_load_seq_cst(&s->pages);             /* S-room */
+  hint_clear(arena_maps(arena_of(s))->roomy[level], order_of(s)); /* S-room */
+  uint64_t free = atomic64_load_seq_cst(&s->pages);               /* S-room */
   if (room_of(free) == level) set_level(s, level);
 }
 
@@ -149,7 +147,7 @@ static void *claim_run_in_group(arena_t *a, unsigned level, size_t group, unsign
   uint64_t w = atomic64_load_relaxed(&arena_maps(a)->roomy[level][group]);
   while (w != 0) { /* Bound: the bits of a word */
     unsigned bit = lowest_from(w, spread);
-    slab_t *s = span_numbered(a, group * 64 + bit);
+    slab_t *s = numbered(a, group * 64 + bit);
     void *p = claim_run_in_span(s, n);
     if (p != NULL) return p;
     clear_level(s, level);
@@ -194,7 +192,7 @@ void *span_claim(unsigned n, unsigned spread) {
 
 /* The span's slices are the caller's. */
 static void note_span(slab_t *s, bool is_one) {
-  size_t number = span_number(s);
+  size_t number = order_of(s);
   atomic64_t *word = &arena_of(s)->spans[number / 64];
   uint64_t bit = (uint64_t)1 << number % 64;
   if (is_one) atomic64_or_relaxed(word, bit);
@@ -370,12 +368,14 @@ static bool discard_pages(slab_t *s, uint64_t pages) {
 /* The caller has ended it. */
 static void release_slices(slab_t *s) {
   void *base = (void *)slab_base(s);
-  bool is_clean = atomic64_load_relaxed(&s->touched_pages) == 0;
-  (is_clean ? arena_release_clean : arena_release_dirty)(base, SPAN_SLICES);
+  if (atomic64_load_relaxed(&s->touched_pages) == 0) arena_release_clean(base, SPAN_SLICES);
+  else arena_release_dirty(base, SPAN_SLICES);
 }
 
 /* The second slice's. A span that went meanwhile loses nothing by it. */
-static atomic64_t *look_of(slab_t *s) { return &slab_of((void *)(slab_base(s) + SLICE_SIZE))->pages; }
+static atomic64_t *look_of(slab_t *s) {
+  return &slab_of((void *)(slab_base(s) + SLICE_SIZE))->pages;
+}
 
 /* Pages go if none changed hands since the last look, or at once. What the system keeps it is not
  * asked for again until one does. How many looks that was worth. */
@@ -399,7 +399,7 @@ size_t span_rest(arena_t *a, size_t group, bool is_at_once) {
   /* relaxed: one that is missed began just now */
   uint64_t spans = atomic64_load_relaxed(&a->spans[first / 64]) & bits_run(first % 64, SPANS);
   for (; spans != 0; spans &= spans - 1) /* Bound: the bits of a word */
-    looks += rest_one(span_numbered(a, first / 64 * 64 + bits_lowest(spans)), is_at_once);
+    looks += rest_one(numbered(a, first / 64 * 64 + bits_lowest(spans)), is_at_once);
   return looks;
 }
 
@@ -418,7 +418,7 @@ bool span_is_valid(const slab_t *s) {
   }
   unsigned level = room_of(free);
   if (level == NO_LEVEL) return true;
-  size_t number = span_number(s);
+  size_t number = order_of(s);
   uint64_t roomy = atomic64_load_relaxed(&arena_maps(arena_of(s))->roomy[level][number / 64]);
   HOLDS(R2, (roomy >> number % 64 & 1) != 0);
   return true;

@@ -102,7 +102,7 @@ typedef struct {
   int16_t others_lead[MEDIUM_CLASS]; /* whose frees lead in these: owned.c */
   lengthened_t lengthened[CLASS_COUNT - MEDIUM_CLASS];
   uint16_t more_singles; /* how many more slices the magazine's first list may have than its due */
-  uint16_t missed_singles;   /* slices that it gave back and the heap has not claimed again */
+  uint16_t missed_singles; /* slices that it gave back and the heap has not claimed again */
   /* runs of pages without blocks, how many pages these are, and where the next run goes: runs.h */
   uint8_t kept_pages, next_page_run;
   uintptr_t page_runs[PAGE_RUNS_KEPT];

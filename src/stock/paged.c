@@ -8,9 +8,9 @@
 #include "stock.h"
 
 enum {
-  SPREAD = 7,           /* spans from heap to heap, so that threads rarely meet at one word */
-  KEPT_EACH = 8,        /* pages that a heap may keep for each slice that it may */
-  SPANS_WAIT_MS = 16,   /* after there was no memory for one */
+  SPREAD = 7,         /* spans from heap to heap, so that threads rarely meet at one word */
+  KEPT_EACH = 8,      /* pages that a heap may keep for each slice that it may */
+  SPANS_WAIT_MS = 16, /* after there was no memory for one */
 };
 
 static size_t pages_for(size_t size) { return (size + SPAN_PAGE - 1) >> SPAN_PAGE_SHIFT; }
@@ -28,7 +28,7 @@ static out_of_line void *begin_span(heap_t *h, unsigned n) {
 }
 
 void *paged_malloc(heap_t *h, size_t size, size_t alignment) {
-  if (heap_tag(h) != NULL || !may_be_run(size, alignment)) return NULL;
+  if (heap_tag(h) != NULL || !paged_fits(size, alignment)) return NULL;
   unsigned n = (unsigned)pages_for(size);
   void *p = runs_take(h, n);
   if (p == NULL) p = span_claim(n, heap_number(h) * SPREAD);

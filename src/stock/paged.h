@@ -1,5 +1,5 @@
 /* paged.h - blocks of a few pages                                                    layer 5: stock
- * Owns:    nothing.   Called by: heap.   Calls: runs, magazine, large, span, arena, support.
+ * Owns:    nothing.   Called by: heap.   Calls: runs, magazine, large, span, arena, support, os.
  * Threads: any; a block belongs to whoever holds it. `h` is the thread's, marked, or NULL where it
  *          says so. */
 #pragma once
@@ -8,7 +8,7 @@
 #include "heap.h"
 
 /* What is no small block: is it to be a run of pages? */
-static inline bool may_be_run(size_t size, size_t alignment) {
+static inline bool paged_fits(size_t size, size_t alignment) {
   return !SECURE && size > SMALL_MOST && size <= SPAN_MOST << SPAN_PAGE_SHIFT &&
          alignment <= SPAN_PAGE;
 }

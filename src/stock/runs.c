@@ -63,8 +63,7 @@ void runs_move(heap_t *to, heap_t *from) {
 
 void runs_recount(heap_t *h) {
   unsigned pages = 0;
-  for (unsigned i = 0; i < PAGE_RUNS_KEPT; i++)
-    pages += run_page_count(h->own->page_runs[i]);
+  for (unsigned i = 0; i < PAGE_RUNS_KEPT; i++) pages += run_page_count(h->own->page_runs[i]);
   count_pages(h, pages - h->own->kept_pages);
 }
 

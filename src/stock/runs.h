@@ -1,5 +1,5 @@
 /* runs.h - runs of pages without blocks that a heap keeps for itself                 layer 5: stock
- * Owns:    a heap's runs of pages.   Called by: magazine.c, paged.c.   Calls: span, arena.
+ * Owns:    a heap's runs of pages.   Called by: magazine.c, heap.c, paged.c.   Calls: span, arena.
  * Threads: the heap's own.
  * Holds:   R3 a run that is kept is claimed, and no block; their pages are as many as is counted
  *

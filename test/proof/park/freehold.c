@@ -75,7 +75,9 @@ static void malloc_limited(void) {
 static void free_first(void) { api.free(block[0]); }
 
 /* A large block of one slice: others of that size are runs of pages. */
-static void *get_slice(void) { return hold(api.aligned_alloc(KIB(64), KIB(64)), KIB(64)); }
+static void *get_in_slice(size_t of) { return hold(api.aligned_alloc(KIB(64), of), of); }
+static void *get_slice(void) { return get_in_slice(KIB(64)); }
+static void malloc_in_slice(void) { got[0] = api.aligned_alloc(KIB(64), size); }
 
 /* ---- refilling a bin ------------------------------------------------------------------------- */
 
@@ -295,7 +297,7 @@ static void last_of_many_slabs(void) {
 static void slices_missed(void) {
   own(16000, 120);
   free_some(0, 120, 1);
-  get(size = 20000);
+  get_in_slice(size = 20000);
 }
 /* The list of what was freed was full as the heap gave it up, for slices went back. */
 static void list_missed(void) {
@@ -669,6 +671,7 @@ static void large_in_other_arena(void) {
   own(400, 4);
   release(block[0] = get(MIB(31)));
 }
+static bool is_expanded;
 /* Blocks of a few pages, in several spans; some were freed, and the heap keeps none. */
 enum { RUNS = 40 };
 static void some_runs(void) {
@@ -699,12 +702,24 @@ static void run_of_other(void) {
   in_helper(allocate_runs);
   release(block[0]);
 }
+static void run_kept(void) {
+  some_runs();
+  put(block[6]);
+}
+/* The way to a free run of just that length leads nowhere, as after one who stopped on it. */
+static void run_not_where_it_is_said(void) {
+  some_runs();
+  size = KIB(120);
+  oracle_note_stale_room(block[2], 30);
+}
 static void run_before_free(void) {
   some_runs();
   release(block[0] = block[3]);
 }
 static void grow_run(void) { got[0] = api.realloc(block[0], KIB(60)); }
 static void hold_grown_run(void) { hold(got[0], KIB(60)); }
+static void expand_run(void) { is_expanded = api.expand(block[0], KIB(60)); }
+static void hold_expanded_run(void) { hold(block[0], is_expanded ? KIB(60) : KIB(40)); }
 static void shrink_run(void) { got[0] = api.realloc(block[0], KIB(20)); }
 static void hold_shrunk_run(void) { hold(got[0], KIB(20)); }
 
@@ -729,16 +744,16 @@ static void no_room_for_large(void) {
 /* Six slices are used again by blocks that need less of them. Their tails are more than there may
  * be, and the next slice that is kept was used as a whole too. */
 static void many_tails(void) {
-  own(KIB(192), 30);
+  for (unsigned i = 0; i < 30; i++) block[i] = get_slice();
   free_some(0, 6, 1);
-  size = KIB(145);
-  for (unsigned i = 0; i < 6; i++) get(size);
+  size = KIB(20);
+  for (unsigned i = 0; i < 6; i++) get_in_slice(size);
   put(block[6]);
 }
 /* Below it lies one that was used as far as the next block goes. */
 static void nearest_is_second(void) {
   many_tails();
-  put(get(size));
+  put(get_in_slice(size));
   put(block[7]);
 }
 static void others_large(void) {
@@ -826,7 +841,6 @@ static void free_locked(void) {
   if (mlock(block[0], 1) != 0) park_fail("a page cannot be locked: see ulimit -l");
   api.free(block[0]);
 }
-static bool is_expanded;
 static void expand_it(void) { is_expanded = api.expand(block[0], KIB(180)); }
 static void hold_expanded(void) { hold(block[0], is_expanded ? KIB(180) : KIB(140)); }
 
@@ -1447,7 +1461,7 @@ static void all_kinds(void) {
 static void libcs(void) { block[0] = malloc(100); }
 static void some_kinds(void) {
   own(400, 10);
-  get(KIB(140));
+  get(KIB(140)), get(KIB(20));
   hold(api.aligned_alloc(MIB(512), KIB(4)), KIB(4)); /* huge, for its alignment */
 }
 static void had_much(void) {
@@ -1619,11 +1633,13 @@ static bool a_handler_is_first(void) {
 
 /* ---- what sleeping threads keep -------------------------------------------------------------- */
 
-/* Bins, returned lists and owned slabs of small and medium classes, slices, and frees put off. */
+/* Bins, returned lists and owned slabs of small and medium classes, slices, a run of pages, and
+ * frees put off. */
 static void keep_much(void) {
   for (unsigned i = 0; i < 200; i++) block[i] = get(400);
   for (unsigned i = 200; i < 230; i++) block[i] = get(2048);
   for (unsigned i = 230; i < 234; i++) block[i] = get(KIB(140));
+  put(get(KIB(20)));
   for (unsigned i = 0; i < 234; i += 1 + (i < 100)) put(block[i]);
   for (unsigned i = 500; i < 516; i++) put(block[i]);
 }
@@ -1805,6 +1821,12 @@ static void huge_sampled(void) {
   release(block[0]);
 }
 static void free_sized_sampled(void) { api.free_sized(block[0], KIB(20)); }
+static void run_when_sampled(void) {
+  some_runs();
+  sample_seldom();
+  size = KIB(40);
+  release(block[0] = block[3]);
+}
 static void grow_sampled(void) { got[0] = api.realloc(block[0], size * 3 / 2); }
 static void hold_grown_sampled(void) { hold(got[0], size * 3 / 2); }
 static void sample_heap(void) {
@@ -1934,7 +1956,7 @@ const operation_t freehold_operations[] = {
   {"malloc-first-raced", malloc_one, first_with_fresh_end, hold_one, NULL, 0, others_free_of_taken},
   {"free-last-of-first", free_first, last_of_first_slab, NULL, NULL, 0},
   {"free-last-to-magazine", free_first, last_of_second_slab, NULL, NULL, 0},
-  {"malloc-slice-missed", malloc_one, slices_missed, hold_one, "magazine:64K", 0},
+  {"malloc-slice-missed", malloc_in_slice, slices_missed, hold_one, "magazine:64K", 0},
   {"malloc-list-missed", malloc_one, list_missed, hold_one, "magazine:0", 0},
   {"free-last-beyond-due", free_first, last_of_many_slabs, NULL, "magazine:64K", 0},
   {"free-last-to-arena", free_first, last_of_second_slab, NULL, "magazine:0", QUICK},
@@ -2018,19 +2040,22 @@ const operation_t freehold_operations[] = {
   {"malloc-run-long", malloc_one, long_run_next, hold_one, NULL, 0},
   {"malloc-run-first", malloc_one, first_run_next, hold_one, NULL, 0},
   {"malloc-run-no-magazine", malloc_one, run_next, hold_one, "magazine:0", 0},
+  {"malloc-run-kept", malloc_one, run_kept, hold_one, NULL, 0},
+  {"malloc-run-elsewhere", malloc_one, run_not_where_it_is_said, hold_one, NULL, 0},
   {"free-run", free_first, run_to_free, NULL, NULL, 0},
   {"free-run-no-magazine", free_first, run_to_free, NULL, "magazine:0", 0},
   {"free-run-last", free_first, last_run_to_free, NULL, "magazine:0", 0},
   {"free-run-of-other", free_first, run_of_other, NULL, NULL, 0},
   {"realloc-run-grows", grow_run, run_before_free, hold_grown_run, NULL, 0},
   {"realloc-run-shrinks", shrink_run, run_before_free, hold_shrunk_run, NULL, 0},
+  {"expand-run", expand_run, run_before_free, hold_expanded_run, NULL, 0},
   {"collect-runs", collect_hard, some_runs, NULL, NULL, 0},
   {"visit-runs", visit, some_runs, NULL, NULL, IS_BARE},
   {"free-large-kept", free_first, room_for_large, NULL, NULL, 0},
   {"free-large-makes-room", free_first, no_room_for_large, NULL, NULL, 0},
   {"free-large-first-use", free_first, others_large, NULL, NULL, IS_BARE},
-  {"malloc-tail-goes", malloc_one, many_tails, hold_one, "purge_budget:0", 0},
-  {"malloc-kept-nearest", malloc_one, nearest_is_second, hold_one, "purge_budget:0", 0},
+  {"malloc-tail-goes", malloc_in_slice, many_tails, hold_one, "purge_budget:0", 0},
+  {"malloc-kept-nearest", malloc_in_slice, nearest_is_second, hold_one, "purge_budget:0", 0},
   {"free-first-use", free_first, others_small, NULL, NULL, IS_BARE},
   {"free-much-first-use", free_first, others_freed, NULL, NULL, IS_BARE},
   {"first-use-left-behind", malloc_one, somebody_died, hold_one, NULL, IS_BARE | OTHER_DIED},
@@ -2236,6 +2261,8 @@ const operation_t freehold_operations[] = {
   {"sampled-realloc-large", grow_sampled, large_sampled, hold_grown_sampled, NULL,
    IS_SAMPLED | MOVES},
   {"sampled-realloc-huge", grow_sampled, huge_sampled, hold_grown_sampled, NULL,
+   IS_SAMPLED | MOVES},
+  {"sampled-realloc-run", grow_sampled, run_when_sampled, hold_grown_sampled, NULL,
    IS_SAMPLED | MOVES},
   {"sampled-heap-malloc", heap_malloc_one, sample_heap, hold_heap_one, NULL,
    WITH_HEAP | IS_SAMPLED},
