@@ -800,7 +800,7 @@ static void some_dirty(void) {
 enum { IN_FRAMES = 48, OF_FRAME = KIB(128) };
 static void dense_frame(void) {
   for (unsigned i = 0; i < IN_FRAMES; i++) {
-    block[i] = hold_untouched(api.malloc(OF_FRAME), OF_FRAME);
+    block[i] = hold_untouched(api.aligned_alloc(KIB(64), OF_FRAME), OF_FRAME);
     memset(block[i], 1, OF_FRAME);
   }
   hold_untouched(api.malloc(MIB(31)), MIB(31));
@@ -1444,7 +1444,7 @@ static void *huge_block, *of_libc;
 static void ask(void) {
   api.usable_size(block[0]);
   api.usable_size(of_libc);
-  api.good_size(1000);
+  api.good_size(1000), api.good_size(KIB(20));
   api.owns(block[0]);
   api.owns(huge_block);
   api.owns(&size);
@@ -1821,6 +1821,10 @@ static void huge_sampled(void) {
   release(block[0]);
 }
 static void free_sized_sampled(void) { api.free_sized(block[0], KIB(20)); }
+static void large_when_sampled(void) {
+  sample_seldom();
+  release(block[0] = get(size));
+}
 static void run_when_sampled(void) {
   some_runs();
   sample_seldom();
@@ -2259,6 +2263,8 @@ const operation_t freehold_operations[] = {
   {"sampled-free-huge", free_first, huge_sampled, NULL, NULL, IS_SAMPLED},
   {"sampled-realloc", grow_sampled, small_sampled, hold_grown_sampled, NULL, IS_SAMPLED | MOVES},
   {"sampled-realloc-large", grow_sampled, large_sampled, hold_grown_sampled, NULL,
+   IS_SAMPLED | MOVES},
+  {"sampled-realloc-large-unseen", grow_sampled, large_when_sampled, hold_grown_sampled, NULL,
    IS_SAMPLED | MOVES},
   {"sampled-realloc-huge", grow_sampled, huge_sampled, hold_grown_sampled, NULL,
    IS_SAMPLED | MOVES},
