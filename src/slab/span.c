@@ -223,8 +223,8 @@ void *span_begin(void *base, bool is_clean, unsigned n) {
  * caller's. */
 static bool end_if_free(slab_t *s) {
   uint64_t all = all_pages;
-  if (!atomic64_cas_seq_cst(&s->pages, &all, 0)) return false; /* S-run, S-room */
-  clear_level(s, LEVEL_LONG);
+  if (!atomic64_cas_acquire(&s->pages, &all, 0)) return false; /* S-run */
+  hint_clear(arena_maps(arena_of(s))->roomy[LEVEL_LONG], order_of(s));
   note_span(s, false);
   atomic32_store_relaxed(&s->kind, 0);
   return true;
@@ -385,8 +385,7 @@ static out_of_line size_t rest_one(slab_t *s, bool is_at_once) {
   if (idle == 0 || (seen == ~w && !is_at_once)) return 1;
   atomic64_store_relaxed(look_of(s), w);
   if (seen != w && !is_at_once) return 1;
-  /* S-run, S-room; it is in use */
-  if (!atomic64_cas_seq_cst(&s->pages, &w, w & ~idle)) return 1;
+  if (!atomic64_cas_acquire(&s->pages, &w, w & ~idle)) return 1; /* S-run; it is in use */
   note_new_room(s, w, w & ~idle);
   if (!discard_pages(s, idle)) atomic64_store_relaxed(look_of(s), ~w);
   if (give_back_run(s, idle)) release_slices(s);

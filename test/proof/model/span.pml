@@ -245,7 +245,7 @@ inline give_back(s, pages) {
        fi
      };
      if
-     :: ok -> clear_level(s, LEVEL_LONG); is_span[s] = false
+     :: ok -> clear(ROOMY(LEVEL_LONG, GROUP(s)), s); is_span[s] = false
      :: else
      fi
   :: else
