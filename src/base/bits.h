@@ -141,22 +141,25 @@ static inline uint64_t bits_runs_of(uint64_t w, unsigned n) {
   return w;
 }
 
-/* How long the longest run of ones is, `most` at most: a power of two, up to 32. */
-static inline unsigned bits_longest_run(uint64_t w, unsigned most) {
-  uint64_t of[6] = {w}, longest = w; /* where runs begin of 1, 2, 4, ... ones, and of `n` */
-  unsigned steps = 0, n;
-  for (; 1u << steps < most && of[steps] != 0; steps++) /* Bound: 5 */
-    of[steps + 1] = of[steps] & of[steps] >> (1u << steps);
-  if (of[steps] != 0) return w != 0 ? most : 0;
-  if (steps == 0) return 0;
-  n = 1u << --steps;
-  longest = of[steps];
-  while (steps-- != 0) { /* Bound: 5 */
-    uint64_t longer = longest & of[steps] >> n;
-    if (longer == 0) continue;
-    longest = longer;
-    n += 1u << steps;
-  }
+/* `at`: where runs of `n` ones begin. If some go on with one of `more` (`of`: where these begin),
+ * those are meant. */
+static always_inline void bits_go_on(uint64_t *at, unsigned *n, uint64_t of, unsigned more) {
+  uint64_t longer = *at & of >> *n;
+  *n += longer != 0 ? more : 0;
+  *at = longer != 0 ? longer : *at;
+}
+
+/* How long the longest run of ones is, 32 at most. */
+static inline unsigned bits_longest_run(uint64_t w) {
+  uint64_t two = w & w >> 1, four = two & two >> 2, eight = four & four >> 4;
+  uint64_t sixteen = eight & eight >> 8, at = ~(uint64_t)0;
+  unsigned n = 0;
+  if ((sixteen & sixteen >> 16) != 0) return 32;
+  bits_go_on(&at, &n, sixteen, 16);
+  bits_go_on(&at, &n, eight, 8);
+  bits_go_on(&at, &n, four, 4);
+  bits_go_on(&at, &n, two, 2);
+  bits_go_on(&at, &n, w, 1);
   return n;
 }
 

@@ -69,7 +69,7 @@ static inline atomic64_t *arenas_with_room(size_t arena, unsigned level) {
 
 /* Which of the levels the longest run of ones has, or NO_LEVEL. */
 static unsigned room_of(uint64_t free) {
-  unsigned n = bits_longest_run(free, SPAN_MOST);
+  unsigned n = bits_longest_run(free);
   return n >= SPAN_LEAST ? n - SPAN_LEAST : NO_LEVEL;
 }
 

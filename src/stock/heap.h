@@ -21,12 +21,12 @@
 #include "users.h"
 
 enum {
-  BATCH_SLOTS = 64,   /* slabs for which frees are gathered: the bits of a word */
-  EARN_BYTES = 1024,  /* a class's first blocks, so many bytes, are borrowed */
-  MEDIUM_CLASS = 40,  /* 1 KiB: from here on classes are medium, and blocks borrowed */
-  CARVE_BYTES = 4096, /* a bin's worth: if fewer were freed, fresh ones are added */
-  RUN_MOST = 12,      /* slices in the longest run that a heap keeps */
-  PAGE_RUNS_KEPT = 6, /* runs of pages that it keeps */
+  BATCH_SLOTS = 64,    /* slabs for which frees are gathered: the bits of a word */
+  EARN_BYTES = 1024,   /* a class's first blocks, so many bytes, are borrowed */
+  MEDIUM_CLASS = 40,   /* 1 KiB: from here on classes are medium, and blocks borrowed */
+  CARVE_BYTES = 4096,  /* a bin's worth: if fewer were freed, fresh ones are added */
+  RUN_MOST = 12,       /* slices in the longest run that a heap keeps */
+  PAGE_RUNS_KEPT = 12, /* runs of pages that it keeps */
 };
 enum { WINDOW_NONE = 1 }; /* no address's window */
 
@@ -103,9 +103,10 @@ typedef struct {
   lengthened_t lengthened[CLASS_COUNT - MEDIUM_CLASS];
   uint16_t more_singles; /* how many more slices the magazine's first list may have than its due */
   uint16_t missed_singles; /* slices that it gave back and the heap has not claimed again */
-  /* runs of pages without blocks, how many pages these are, and where the next run goes: runs.h */
-  uint8_t kept_pages, next_page_run;
+  /* runs of pages without blocks, how many, how many pages, and which goes next: runs.h */
   uintptr_t page_runs[PAGE_RUNS_KEPT];
+  uint16_t kept_pages;
+  uint8_t kept_runs, next_page_run;
   /* bytes in blocks that were taken from its sleeping thread: held.h. A taker writes them */
   atomic64_t moved_ready, moved_freed;
   atomic32_t lane_slabs; /* of a lane: its slabs; written by its user */

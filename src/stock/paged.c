@@ -9,7 +9,7 @@
 
 enum {
   SPREAD = 7,         /* spans from heap to heap, so that threads rarely meet at one word */
-  KEPT_EACH = 8,      /* pages that a heap may keep for each slice that it may */
+  KEPT_EACH = 16,     /* pages that a heap may keep for each slice that it may */
   SPANS_WAIT_MS = 16, /* after there was no memory for one */
 };
 

@@ -14,8 +14,8 @@ typedef uintptr_t run_t;
 static inline void *run_pages_at(run_t run) { return (void *)(run & ~(run_t)(SPAN_PAGE - 1)); }
 static inline unsigned run_page_count(run_t run) { return run & (SPAN_PAGE - 1); }
 
-/* May `n` pages be kept where all are `most` at most? If not, one that was kept for long is the
- * caller's. 0: they may, or there is none left. */
+/* May `n` pages be kept where all are `most` at most? If not, another run is the caller's. 0: they
+ * may, or there is none left. */
 hidden run_t runs_make_room(heap_t *h, unsigned n, size_t most);
 hidden void runs_put(heap_t *h, void *p, unsigned n); /* there is room */
 /* One of just so many pages, a block again; NULL: there is none. */
