@@ -2,6 +2,7 @@
  * Contract: shrink.h. What is done for each class is done for those that the heap has used. */
 #include "shrink.h"
 
+#include "../support/pace.h"
 #include "stock.h"
 
 void heap_settle(heap_t *h) {
@@ -83,6 +84,7 @@ void heap_answer_trim(heap_t *h) {
 }
 
 enum { PAGE = 1 << TOUCHED_SHIFT };
+enum { PARENTS_TIMES = 16 }; /* the pause after the end of a parent's heap, as a multiple of it */
 
 /* What its blocks of others' slabs take. A bin of these, with what was cut off it, is taken
  * to have as many as may be kept, and fresh ones to be in memory. */
@@ -132,8 +134,12 @@ bool heap_end_rest(void) {
 }
 
 void heap_end_parents(void) {
+  static pace_t ends;
+  if (!pace_take(&ends, os_now_ms(), 0)) return;
+  uint64_t began = os_now_ns();
   heap_t *h = pool_claim_parents();
   if (h != NULL) heap_end_another(h);
+  pace_set_wait(&ends, (os_now_ns() - began) * PARENTS_TIMES / 1000000 + (h != NULL));
 }
 
 void heap_end_dead(void) {
