@@ -59,6 +59,7 @@ static bool visit_span(const slab_t *s, const visitor_t *to) {
   unsigned pages;
   for (size_t at = 0; at < SPAN_SIZE; at += SPAN_PAGE) { /* Bound: its pages */
     void *run = span_find(base + at, &pages);
+    if (slab_word(s) != SLAB_IS_SPAN) return true; /* and what was read is something else's */
     if (run == base + at && !show_block(to, run, (size_t)pages << SPAN_PAGE_SHIFT)) return false;
   }
   return true;
