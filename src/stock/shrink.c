@@ -84,7 +84,7 @@ void heap_answer_trim(heap_t *h) {
 }
 
 enum { PAGE = 1 << TOUCHED_SHIFT };
-enum { PARENTS_TIMES = 16 }; /* the pause after the end of a parent's heap, as a multiple of it */
+enum { PARENTS_MS = 4 }; /* from the end of one parent's heap to that of the next */
 
 /* What its blocks of others' slabs take. A bin of these, with what was cut off it, is taken
  * to have as many as may be kept, and fresh ones to be in memory. */
@@ -133,13 +133,14 @@ bool heap_end_rest(void) {
   return h != NULL;
 }
 
-void heap_end_parents(void) {
+static out_of_line bool parents_are_due(void) {
   static pace_t ends;
-  if (!pace_take(&ends, os_now_ms(), 0)) return;
-  uint64_t began = os_now_ns();
-  heap_t *h = pool_claim_parents();
+  return pace_take(&ends, os_now_ms(), PARENTS_MS);
+}
+
+void heap_end_parents(void) {
+  heap_t *h = parents_are_due() ? pool_claim_parents() : NULL;
   if (h != NULL) heap_end_another(h);
-  pace_set_wait(&ends, (os_now_ns() - began) * PARENTS_TIMES / 1000000 + (h != NULL));
 }
 
 void heap_end_dead(void) {
