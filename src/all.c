@@ -50,6 +50,7 @@
 #include "slab/tally.c"
 #include "slab/holes.c"
 #include "slab/partial.c"
+#include "slab/span.c"
 #if FH_SECURE
 #include "slab/secrets.c"
 #include "slab/states.c"
@@ -60,6 +61,7 @@
 #include "stock/users.c"
 #include "stock/surplus.c"
 #include "stock/lanes.c"
+#include "stock/runs.c"
 #include "stock/magazine.c"
 #include "stock/owned.c"
 #include "stock/returned.c"
@@ -76,6 +78,7 @@
 #include "stock/empty.c"
 #include "stock/huge.c"
 #include "stock/large.c"
+#include "stock/paged.c"
 #include "stock/shrink.c"
 #include "stock/heap.c"
 

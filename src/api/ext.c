@@ -30,7 +30,7 @@ FH_API size_t fh_usable_size(const void *p) {
   return p == NULL ? 0 : api_usable_size(p, "fh_usable_size");
 }
 
-FH_API size_t fh_good_size(size_t size) { return SECURE ? size : heap_good_size(size); }
+FH_API size_t fh_good_size(size_t size) { return SECURE ? size : heap_good_size(size, 1); }
 
 FH_API bool fh_expand(void *p, size_t size) {
   const char *call = "fh_expand";

@@ -120,6 +120,13 @@ typedef struct {
   const sampled_t *sampled; /* NULL: it is not, or is free */
 } block_t;
 
+static bool find_in_span(const void *p, block_t *found) {
+  unsigned pages;
+  const void *run = span_around(p) != NULL ? span_find(p, &pages) : NULL;
+  if (run != NULL) *found = (block_t){run, (size_t)pages << SPAN_PAGE_SHIFT, NULL};
+  return run != NULL;
+}
+
 static bool find_block(const void *p, block_t *found) {
   uintptr_t tenant = map_find(p), offset = (uintptr_t)p % SLICE_SIZE;
   huge_t *b = map_record(tenant);
@@ -133,7 +140,7 @@ static bool find_block(const void *p, block_t *found) {
   uint32_t word = slab_word(s);
   size_t size = atomic64_load_relaxed(&s->size);
   if (slab_kind(word) == SLAB_SMALL) size = class_size(word), offset %= size;
-  else if (slab_kind(word) != SLAB_LARGE) return false;
+  else if (slab_kind(word) != SLAB_LARGE) return find_in_span(p, found);
   const sampled_t *sampled = (word & SLAB_IS_SAMPLED) != 0 ? &s->sampled : NULL;
   *found = (block_t){(const char *)p - offset, size, sampled};
   return true;

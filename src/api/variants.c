@@ -180,8 +180,5 @@ FH_API size_t nallocx(size_t size, int flags);
 FH_API size_t nallocx(size_t size, int flags) {
   size_t alignment = (size_t)1 << (flags & NALLOCX_ALIGNMENT);
   if (size > (size_t)PTRDIFF_MAX - os_page_size() || alignment > WINDOW_SIZE) return 0;
-  if (SECURE) return size;
-  if (alignment <= CLASS_STEP) return heap_good_size(size);
-  unsigned c = class_of_request(size, alignment);
-  return c != 0 ? class_size(c) : align_up(max_size(size, 1), os_page_size());
+  return SECURE ? size : heap_good_size(size, alignment);
 }

@@ -35,6 +35,8 @@ enum {
   ARENA_MOST = 4096,
   TOUCHED_SHIFT = 12,
   TOUCHED_ALL = SLICE_SIZE >> TOUCHED_SHIFT,
+  ARENA_SPANS = WINDOW_SLICES / 4, /* span.h */
+  SPAN_LEVELS = 28,
 };
 
 /* The head of a window. Its descriptors follow at once, DESCRIPTOR_SIZE for each slice of the
@@ -47,6 +49,9 @@ typedef struct {
   uint16_t first, end;          /* const: it may have slices from there, and up to there */
   bool is_added;                /* const: its slices' memory is never unmapped, or moved */
   bool is_pinned;               /* const: nor does it go back to the system */
+  /* for the slab layer: which fours of slices are spans; a hint: words of `roomy` that may not be 0
+   */
+  atomic64_t spans[ARENA_SPANS / 64], roomy_groups[SPAN_LEVELS];
 } arena_t;
 _Static_assert(sizeof(arena_t) <= ARENA_FIRST_SLICE * DESCRIPTOR_SIZE,
                "the head fits over the unused descriptors");
@@ -71,6 +76,8 @@ typedef struct {
   atomic32_t readers[ARENA_GROUPS];
   atomic32_t refused_at[ARENA_GROUPS]; /* when the system kept something; 0: it did not */
   atomic64_t huge[ARENA_FRAMES / 64];  /* set: made a huge page, and nothing of it went since */
+  /* for the slab layer, a hint: spans whose longest free run has 5, 6, ... pages */
+  atomic64_t roomy[SPAN_LEVELS][ARENA_SPANS / 64];
 } arena_maps_t;
 _Static_assert(sizeof(arena_maps_t) <= ARENA_MAP_SLICES * SLICE_SIZE, "the maps fit");
 _Static_assert(offsetof(arena_maps_t, partial_groups) % KiB(4) == 0, "a page begins");

@@ -141,6 +141,28 @@ static inline uint64_t bits_runs_of(uint64_t w, unsigned n) {
   return w;
 }
 
+/* `at`: where runs of `n` ones begin. If some go on with one of `more` (`of`: where these begin),
+ * those are meant. */
+static always_inline void bits_go_on(uint64_t *at, unsigned *n, uint64_t of, unsigned more) {
+  uint64_t longer = *at & of >> *n;
+  *n += longer != 0 ? more : 0;
+  *at = longer != 0 ? longer : *at;
+}
+
+/* How long the longest run of ones is, 32 at most. */
+static inline unsigned bits_longest_run(uint64_t w) {
+  uint64_t two = w & w >> 1, four = two & two >> 2, eight = four & four >> 4;
+  uint64_t sixteen = eight & eight >> 8, at = ~(uint64_t)0;
+  unsigned n = 0;
+  if ((sixteen & sixteen >> 16) != 0) return 32;
+  bits_go_on(&at, &n, sixteen, 16);
+  bits_go_on(&at, &n, eight, 8);
+  bits_go_on(&at, &n, four, 4);
+  bits_go_on(&at, &n, two, 2);
+  bits_go_on(&at, &n, w, 1);
+  return n;
+}
+
 /* Number of ones at the low end of `w`, and at its high end: 0 to 64. */
 static inline unsigned bits_ones_below(uint64_t w) { return ~w == 0 ? 64 : bits_lowest(~w); }
 static inline unsigned bits_ones_above(uint64_t w) { return ~w == 0 ? 64 : 63 - bits_highest(~w); }

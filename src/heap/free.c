@@ -21,7 +21,8 @@ _Noreturn cold void heap_bad_pointer(const slab_t *s, const void *p, const char 
                    (is_gone || block_is_free((uintptr_t)p));
   bool was_large = is_ours && (uintptr_t)p % SLICE_SIZE == 0 &&
                    slab_kind(slab_word(s)) == SLAB_NONE && atomic64_load_relaxed(&s->size) != 0;
-  fatal(was_small || was_large ? "double free" : "invalid pointer", p, call);
+  bool was_run = is_ours && span_was_freed(p);
+  fatal(was_small || was_large || was_run ? "double free" : "invalid pointer", p, call);
 }
 
 /* relaxed: code, set before there is a first-class heap */
@@ -144,6 +145,12 @@ void heap_free_large(slab_t *s, void *p, const char *call) {
   if (h != NULL) heap_exit(h);
 }
 
+static out_of_line void free_run(void *p, const char *call) {
+  heap_t *h = heap_enter_own();
+  paged_free(h, p, call);
+  if (h != NULL) heap_exit(h);
+}
+
 /* Out of line, so that a fast free stays a leaf. */
 out_of_line void heap_free(void *p, const char *call) {
   if (p == NULL) return;
@@ -152,9 +159,10 @@ out_of_line void heap_free(void *p, const char *call) {
     case TENANT_ARENA: {
       slab_t *s = slab_of(p);
       slab_kind_t kind = slab_kind_at(p);
-      if (kind == SLAB_NONE) heap_bad_pointer(s, p, call);
+      if (kind == SLAB_SMALL) return free_small(s, p, call);
       if (kind == SLAB_LARGE) return heap_free_large(s, p, call);
-      return free_small(s, p, call);
+      if (span_around(p) != NULL) return free_run(p, call);
+      heap_bad_pointer(s, p, call);
     }
     case TENANT_HUGE: return huge_free(map_record(tenant), p, call);
     case TENANT_EMPTY: return empty_free(map_record(tenant), p, call);

@@ -18,22 +18,23 @@ size_t fast_sized_steps = SMALL_STEPS;
 
 typedef struct {
   slab_t *slab; /* of a small or large block */
-  huge_t *huge; /* neither: the block never changes its size where it is */
+  huge_t *huge; /* neither: the block never changes its size where it is, or is a run of pages */
   size_t usable;
+  bool is_run;
 } found_t;
 
 /* Out of line, so that `find` is a leaf. */
 static cold found_t find_beside_holes(slab_t *s, const void *p, const char *call) {
   if (slab_is_on_hole(s, (uintptr_t)p)) fatal("double free", p, call);
-  return (found_t){s, NULL, class_size(slab_class(s))};
+  return (found_t){s, NULL, class_size(slab_class(s)), false};
 }
 
 static cold found_t find_fixed(uintptr_t tenant, const void *p, const char *call) {
   if (map_kind(tenant) == TENANT_GUARDED)
-    return (found_t){NULL, NULL, guard_size(map_record(tenant), p, call)};
+    return (found_t){NULL, NULL, guard_size(map_record(tenant), p, call), false};
   if (map_kind(tenant) != TENANT_EMPTY) fatal("invalid pointer", p, call);
   empty_check(map_record(tenant), p, call);
-  return (found_t){NULL, NULL, 0};
+  return (found_t){NULL, NULL, 0, false};
 }
 
 /* What `p` is; `fatal` if it is no live block. */
@@ -42,7 +43,7 @@ static found_t find(const void *p, const char *call) {
   if (map_kind(tenant) == TENANT_HUGE) {
     huge_t *b = map_record(tenant);
     if (p != huge_base(b)) fatal("invalid pointer", p, call);
-    return (found_t){NULL, b, atomic64_load_relaxed(&b->size)};
+    return (found_t){NULL, b, atomic64_load_relaxed(&b->size), false};
   }
   if (map_kind(tenant) != TENANT_ARENA) return find_fixed(tenant, p, call);
   slab_t *s = slab_of(p);
@@ -52,11 +53,13 @@ static found_t find(const void *p, const char *call) {
       if (block_is_free((uintptr_t)p)) fatal("double free", p, call);
       /* relaxed: no live block ever lies on one */
       if (unlikely(atomic32_load_relaxed(&s->holes) != 0)) return find_beside_holes(s, p, call);
-      return (found_t){s, NULL, class_size(slab_class(s))};
+      return (found_t){s, NULL, class_size(slab_class(s)), false};
     case SLAB_LARGE:
       if ((uintptr_t)p % SLICE_SIZE != 0) fatal("invalid pointer", p, call);
-      return (found_t){s, NULL, atomic64_load_relaxed(&s->size)};
-    default: heap_bad_pointer(s, p, call);
+      return (found_t){s, NULL, atomic64_load_relaxed(&s->size), false};
+    default:
+      if (span_around(p) == NULL) heap_bad_pointer(s, p, call);
+      return (found_t){.usable = (size_t)span_pages(p, call) << SPAN_PAGE_SHIFT, .is_run = true};
   }
 }
 
@@ -64,7 +67,7 @@ static bool is_small(const found_t *f) {
   return f->slab != NULL && slab_kind(slab_word(f->slab)) == SLAB_SMALL;
 }
 
-static bool is_fixed(const found_t *f) { return f->slab == NULL && f->huge == NULL; }
+static bool is_fixed(const found_t *f) { return f->slab == NULL && f->huge == NULL && !f->is_run; }
 
 size_t heap_usable_size(const void *p, const char *call) {
   return p == NULL ? 0 : find(p, call).usable;
@@ -100,10 +103,12 @@ void heap_check_class(const void *p, size_t size, size_t alignment, const char *
   if (!is_right) fatal("wrong size", p, call);
 }
 
-size_t heap_good_size(size_t size) {
+size_t heap_good_size(size_t size, size_t alignment) {
   if (size > os_space_end()) return size;
-  if (size > SMALL_MOST) return align_up(size, os_page_size());
-  return size == 0 ? 0 : class_size(class_of(size));
+  unsigned c = class_of_request(size, alignment);
+  if (c == 0)
+    return align_up(max_size(size, 1), paged_fits(size, alignment) ? SPAN_PAGE : os_page_size());
+  return size == 0 && alignment <= CLASS_STEP ? 0 : class_size(c);
 }
 
 bool heap_owns(const void *p) {
@@ -122,6 +127,18 @@ static bool resize_large(slab_t *s, void *p, size_t size) {
   bool is_done = large_resize(h, s, p, size);
   if (unlikely(sample_was_started()) && is_done && h != NULL) sample_note_resized(h, p);
   if (h != NULL) heap_exit(h);
+  return is_done;
+}
+
+/* One that is to be sampled is another block. */
+static bool resize_run(void *p, size_t size) {
+  heap_t *h = unlikely(sample_was_started()) ? heap_enter_own() : NULL;
+  size_t counted = align_up(size, os_page_size());
+  bool may_stay = h == NULL || !sample_find_point(h, SAMPLE_LARGE, counted);
+  bool is_done = size > SMALL_MOST && may_stay && paged_resize(p, size);
+  if (h == NULL) return is_done;
+  if (is_done) sample_pass_bytes(h, SAMPLE_LARGE, counted);
+  heap_exit(h);
   return is_done;
 }
 
@@ -155,6 +172,7 @@ static void *allocate_with_headroom(size_t size, size_t roomy) {
 
 /* A block of whole pages where it lies, if it can have `size` bytes there without waste. */
 static bool resize_in_place(const found_t *f, void *p, size_t size) {
+  if (f->is_run) return resize_run(p, size);
   if (f->slab != NULL) return resize_large(f->slab, p, size);
   size_t least = huge_are_short_lived() ? HASTY_LEAST : MOVED_LEAST;
   bool stays = size >= STAYS_LEAST || size > f->usable / 2 || (size >= least && huge_has_room());
@@ -162,7 +180,7 @@ static bool resize_in_place(const found_t *f, void *p, size_t size) {
 }
 
 static void *resize_by_moving_pages(const found_t *f, void *p, size_t size) {
-  if (size < f->usable) return NULL;
+  if (size < f->usable || f->is_run) return NULL;
   if (f->huge != NULL) {
     if (unlikely(sample_was_started())) sample_end(p); /* at this address */
     return moved_to(p, huge_resize(f->huge, size));
@@ -187,7 +205,7 @@ static always_inline void *resize_here(const found_t *f, void *p, size_t size) {
 
 /* relaxed: the holder calls */
 static void *firstclass_of(const found_t *f) {
-  if (is_fixed(f)) return NULL;
+  if (is_fixed(f) || f->is_run) return NULL;
   if (is_small(f)) return atomic_ptr_load_relaxed(&f->slab->tag);
   return index_heap(atomic_ptr_load_relaxed(f->huge != NULL ? &f->huge->cell : &f->slab->cell));
 }
@@ -283,6 +301,8 @@ bool heap_expand(void *p, size_t size, const char *call) {
   bool fits = size <= f.usable; /* also if the system refuses to make the block smaller */
   if (fits && !may_have(&f, size, 1)) heap_note_longer();
   if (is_small(&f) || is_fixed(&f) || size <= SMALL_MOST) return fits;
-  bool is_done = f.huge != NULL ? resize_huge(f.huge, size) : resize_large(f.slab, p, size);
+  bool is_done = f.is_run         ? resize_run(p, size)
+                 : f.huge != NULL ? resize_huge(f.huge, size)
+                                  : resize_large(f.slab, p, size);
   return is_done || fits;
 }

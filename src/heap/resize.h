@@ -23,7 +23,7 @@ static inline size_t heap_with_headroom(size_t usable, size_t size) {
 }
 hidden bool heap_expand(void *p, size_t size, const char *call);
 hidden size_t heap_usable_size(const void *p, const char *call); /* 0: NULL */
-hidden size_t heap_good_size(size_t size);
+hidden size_t heap_good_size(size_t size, size_t alignment);
 hidden bool heap_owns(const void *p);
 /* Does `p` lie in no memory of ours? It may lie in a window that we could not have. */
 static inline bool heap_is_foreign(const void *p) { return !map_is_ours(map_find(p)); }

@@ -51,7 +51,8 @@ static atomic32_t is_taking;
 /* Of a heap that may be anybody's by now: its own fields are there, if only as zeros. */
 static bool keeps_anything(const heap_t *h) {
   const heap_own_t *own = (heap_own_t *)plain_load_relaxed((const uintptr_t *)&h->own);
-  if (own == NULL || h->put_off != 0 || h->singles + h->run_slices != 0) return own != NULL;
+  if (own == NULL || h->put_off != 0 || h->singles + h->run_slices + h->keeps_pages != 0)
+    return own != NULL;
   for (unsigned c = 0; (c = heap_next_class(h, c)) != 0;) /* Bound: the classes */
     if (h->bin[c] != 0 || own->slabs[c] != 0 || returned_count(h, c) != 0) return true;
   return false;

@@ -39,10 +39,10 @@ static cold void *allocate_sampled(heap_t *h, unsigned c, size_t size, size_t al
   void *block = allocate_guarded(h, c, size, alignment);
   if (block != NULL) return block;
   if (is_small && !sample_is_profiling()) return NULL;
+  size_t counted = is_small ? class_size(c) : align_up(size, os_page_size());
+  if (!is_small && !sample_find_point(h, c, counted)) return NULL;
   block = large_malloc(h, size, alignment);
-  if (block == NULL) return NULL;
-  if (is_small) sample_begin(h, c, block, class_size(c));
-  else sample_note_large(h, block);
+  if (block != NULL) sample_begin(h, c, block, counted);
   return block;
 }
 
@@ -53,7 +53,12 @@ static always_inline void *allocate_once(heap_t *h, unsigned c, size_t size, siz
     void *block = allocate_sampled(h, c, size, alignment);
     if (block != NULL) return block;
   }
-  return c != 0 ? heap_malloc_class(h, c) : large_malloc(h, size, alignment);
+  if (c != 0) return heap_malloc_class(h, c);
+  void *block = paged_malloc(h, size, alignment);
+  if (block == NULL) block = large_malloc(h, size, alignment);
+  if (may_be_sampled && unlikely(sample_was_started()) && block != NULL)
+    sample_pass_bytes(h, SAMPLE_LARGE, align_up(size, os_page_size()));
+  return block;
 }
 
 /* The hard limit is reached. What has to be said or undone then needs a little. A handler that

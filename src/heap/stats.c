@@ -33,6 +33,7 @@ static void add_slab(fh_class_stats_t *c, const slab_t *s, uint32_t capacity) {
 static bool count_slab(slab_t *s, uint32_t word, void *context) {
   fh_stats_t *stats = context;
   if (slab_kind(word) == SLAB_LARGE) stats->live_bytes += atomic64_load_relaxed(&s->size);
+  else if (slab_kind(word) == SLAB_SPAN) stats->live_bytes += span_live(s);
   else if (word < CLASS_COUNT) add_slab(&stats->classes[word - 1], s, class_info[word].capacity);
   return true;
 }

@@ -54,6 +54,17 @@ static uint64_t live_mask(const slab_t *s, uint32_t word, uintptr_t block, size_
   return live;
 }
 
+static bool visit_span(const slab_t *s, const visitor_t *to) {
+  char *base = (char *)slab_base(s);
+  unsigned pages;
+  for (size_t at = 0; at < SPAN_SIZE; at += SPAN_PAGE) { /* Bound: its pages */
+    void *run = span_find(base + at, &pages);
+    if (slab_word(s) != SLAB_IS_SPAN) return true; /* and what was read is something else's */
+    if (run == base + at && !show_block(to, run, (size_t)pages << SPAN_PAGE_SHIFT)) return false;
+  }
+  return true;
+}
+
 /* The slice may become another slab's at any moment. Its class is what `word` says, and it has no
  * more blocks than lie in the slice. A block is among a heap's fresh ones or has a key before
  * `carved` counts it, and has a key before it leaves the fresh ones (S-visit). Read in that order
@@ -62,6 +73,7 @@ static bool visit_blocks_of(slab_t *s, uint32_t word, void *context) {
   const blocks_visit_t *v = context;
   char *base = (char *)slab_base(s);
   if (v->lane != NULL && !atomic_ptr_is_relaxed(&s->owner, v->lane)) return true;
+  if (slab_kind(word) == SLAB_SPAN) return visit_span(s, &v->to);
   if (slab_kind(word) == SLAB_LARGE)
     return show_block(&v->to, base, atomic64_load_relaxed(&s->size));
   size_t size = class_size(word);

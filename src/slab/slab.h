@@ -26,7 +26,7 @@
 #include "block.h"
 #include "tally.h"
 
-typedef enum { SLAB_NONE, SLAB_SMALL, SLAB_LARGE } slab_kind_t;
+typedef enum { SLAB_NONE, SLAB_SMALL, SLAB_LARGE, SLAB_SPAN } slab_kind_t;
 
 typedef struct slab slab_t;
 struct slab {
@@ -46,7 +46,8 @@ struct slab {
    * by statistics */
   atomic32_t used;
   atomic32_t carved; /* blocks that went to a heap */
-  /* 0: no slab; its class; or SLAB_IS_LARGE and flags. set before any block is handed out */
+  /* 0: no slab; its class; SLAB_IS_SPAN; or SLAB_IS_LARGE and flags. set before any block is
+   * handed out */
   atomic32_t kind;
   union {
     atomic_ptr_t tag;  /* the first-class heap to which the slab belongs, or NULL */
@@ -68,8 +69,19 @@ struct slab {
 
   atomic64_t anchor aligned_to(64);
   slab_t *next, *prev; /* the owner's, for which its line has no room: its slabs of this class */
-  atomic64_t fresh;    /* borrowed and never handed out: stock/fresh.h */
-  sampled_t sampled;   /* of a large block with SLAB_IS_SAMPLED: stock/sample.h */
+  union {
+    sampled_t sampled; /* of a large block with SLAB_IS_SAMPLED: stock/sample.h */
+    struct {
+      atomic8_t runs[16]; /* of a span: what begins in each four of its pages: span.c */
+      union {
+        atomic64_t fresh;         /* borrowed and never handed out: stock/fresh.h */
+        atomic64_t touched_pages; /* of a span: they may be in memory */
+      };
+    };
+  };
+  /* Of a span's first slice, its free pages; of its second one, what the last look saw. Nothing
+   * else lies there, for a hint may lead to what is a span no more. */
+  atomic64_t pages;
 };
 _Static_assert(sizeof(slab_t) == DESCRIPTOR_SIZE, "a slab's descriptor");
 
@@ -79,8 +91,9 @@ _Static_assert(sizeof(slab_t) == DESCRIPTOR_SIZE, "a slab's descriptor");
 #define SLAB_CLOSED ((void *)2)
 
 enum {
-  SLAB_IDLE = 1,   /* empty, and kept by its heap anyway */
-  SLAB_SEEN_EMPTY, /* a lane's, which goes if it is still empty at the next look */
+  SLAB_IDLE = 1,       /* empty, and kept by its heap anyway */
+  SLAB_SEEN_EMPTY,     /* a lane's, which goes if it is still empty at the next look */
+  SLAB_IS_SPAN = 0xFE, /* span.h */
   SLAB_IS_LARGE = 0xFF,
   SLAB_IS_CLEAN = 1 << 8,     /* a large block that reads as zero as far as nobody wrote to it */
   SLAB_IS_SAMPLED = 1 << 9,   /* a large block of which `sampled` tells */
@@ -99,7 +112,8 @@ static inline uintptr_t slab_base(const slab_t *s) { return (uintptr_t)arena_des
 static inline uint32_t slab_word(const slab_t *s) { return atomic32_load_relaxed(&s->kind); }
 static inline slab_kind_t slab_kind(uint32_t word) {
   if (word == 0) return SLAB_NONE;
-  return (word & SLAB_IS_LARGE) == SLAB_IS_LARGE ? SLAB_LARGE : SLAB_SMALL;
+  if ((word & SLAB_IS_LARGE) == SLAB_IS_LARGE) return SLAB_LARGE;
+  return word == SLAB_IS_SPAN ? SLAB_SPAN : SLAB_SMALL;
 }
 /* SLAB_NONE too where `p` lies before the first slice. */
 static inline slab_kind_t slab_kind_at(const void *p) {

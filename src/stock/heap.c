@@ -70,5 +70,5 @@ bool heap_is_valid(const heap_t *h) {
     lists_are_valid(h, c);
   }
   HOLDS(H3, heap_tag(h) != NULL || idle == h->idle);
-  return batches_are_valid(h) && magazine_is_valid(h);
+  return batches_are_valid(h) && magazine_is_valid(h) && runs_are_valid(h);
 }

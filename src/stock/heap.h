@@ -21,11 +21,12 @@
 #include "users.h"
 
 enum {
-  BATCH_SLOTS = 64,   /* slabs for which frees are gathered: the bits of a word */
-  EARN_BYTES = 1024,  /* a class's first blocks, so many bytes, are borrowed */
-  MEDIUM_CLASS = 40,  /* 1 KiB: from here on classes are medium, and blocks borrowed */
-  CARVE_BYTES = 4096, /* a bin's worth: if fewer were freed, fresh ones are added */
-  RUN_MOST = 12,      /* slices in the longest run that a heap keeps */
+  BATCH_SLOTS = 64,    /* slabs for which frees are gathered: the bits of a word */
+  EARN_BYTES = 1024,   /* a class's first blocks, so many bytes, are borrowed */
+  MEDIUM_CLASS = 40,   /* 1 KiB: from here on classes are medium, and blocks borrowed */
+  CARVE_BYTES = 4096,  /* a bin's worth: if fewer were freed, fresh ones are added */
+  RUN_MOST = 12,       /* slices in the longest run that a heap keeps */
+  PAGE_RUNS_KEPT = 12, /* runs of pages that it keeps */
 };
 enum { WINDOW_NONE = 1 }; /* no address's window */
 
@@ -102,6 +103,10 @@ typedef struct {
   lengthened_t lengthened[CLASS_COUNT - MEDIUM_CLASS];
   uint16_t more_singles; /* how many more slices the magazine's first list may have than its due */
   uint16_t missed_singles; /* slices that it gave back and the heap has not claimed again */
+  /* runs of pages without blocks, how many, how many pages, and which goes next: runs.h */
+  uintptr_t page_runs[PAGE_RUNS_KEPT];
+  uint16_t kept_pages;
+  uint8_t kept_runs, next_page_run;
   /* bytes in blocks that were taken from its sleeping thread: held.h. A taker writes them */
   atomic64_t moved_ready, moved_freed;
   atomic32_t lane_slabs; /* of a lane: its slabs; written by its user */
@@ -131,7 +136,9 @@ struct heap {
   atomic64_t home;               /* heap_here.window between calls: where a block was last freed */
   uint32_t magazine[RUN_MOST];   /* slab_number: runs of 1, 2, ... slices without blocks */
   uint16_t singles;              /* slices on the first list */
-  uint8_t watched, watched_at;   /* a class, or 0; os_now_ms: heap_watch_class */
+  uint8_t keeps_pages : 1;       /* `own->kept_pages` is not 0 */
+  uint8_t watched : 7;           /* a class, or 0: heap_watch_class */
+  uint8_t watched_at;            /* os_now_ms */
   uint16_t run_slices, run_most; /* slices on all other lists; how many these may be */
   atomic64_t large_live, large_allocated; /* blocks; not yet in heap_counts: pool_settle */
   int32_t tails;                          /* tails and pages, not yet in heap_counts: tails.c */

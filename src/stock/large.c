@@ -3,6 +3,7 @@
 #include "large.h"
 
 #include "../arena/purge.h"
+#include "../slab/span.h"
 #include "stock.h"
 
 enum {
@@ -20,8 +21,17 @@ static void count_live(heap_t *h, uint64_t n) {
   else atomic64_add_relaxed(&heap_counts.large_live, n);
 }
 
+void large_count(heap_t *h, int n, uint64_t bytes) {
+  slab_tally_change(bytes, 0);
+  slab_thread_count(bytes, n > 0 ? bytes : 0);
+  count_live(h, (uint64_t)n);
+  if (n > 0)
+    atomic64_add_own(&h->large_allocated, 1); /* even if not COUNTED: magazine.c reads it */
+}
+
 bool large_is_clean(const void *p) {
   if (map_kind(map_find(p)) == TENANT_HUGE) return true;
+  if (span_around(p) != NULL) return span_is_clean(p);
   return (slab_word(slab_of(p)) & SLAB_IS_CLEAN) != 0;
 }
 
@@ -50,10 +60,7 @@ void *large_malloc(heap_t *h, size_t size, size_t alignment) {
   tails_count(h, s, wish);
   index_set(cell, s, false);
   index_count(cell, usable);
-  count_live(h, 1);
-  slab_tally_change(usable, 0);
-  slab_thread_count(usable, usable);
-  atomic64_add_own(&h->large_allocated, 1); /* even if not COUNTED: magazine.c reads it */
+  large_count(h, 1, usable);
   ASSERT_VALID(large_is_valid(s) && slab_slices_are_valid(s));
   return p;
 }
@@ -111,9 +118,7 @@ void large_free(heap_t *h, slab_t *s, void *p, const char *call) {
   uint64_t size = atomic64_load_relaxed(&s->size);
   index_count(cell_of_large(s), 0 - size);
   index_clear(&s->cell); /* before the slices go: F2 */
-  slab_tally_change(0 - size, 0);
-  slab_thread_count(0 - size, 0);
-  count_live(h, (uint64_t)-1);
+  large_count(h, -1, 0 - size);
   size_t touched = tails_end(h, s);
   if (SECURE && (word & SLAB_IS_UNMAPPED) != 0) return release_unmapped(p, n);
   if (SECURE && (word & SLAB_IS_GONE) != 0) return arena_release_clean(p, n);

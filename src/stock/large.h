@@ -24,4 +24,7 @@ hidden bool large_is_clean(const void *p); /* reads as zero if nobody wrote to i
 hidden void large_clear(void *p, size_t size);
 /* The bytes of any block, a small one too, from `from` to `end` read as zero afterwards. */
 hidden void large_clear_from(void *p, size_t from, size_t end);
+/* `n` more blocks, of so many bytes together; both may be negative, modulo 2^64. `h`: or NULL, if
+ * they are fewer. */
+hidden void large_count(heap_t *h, int n, uint64_t bytes);
 hidden bool large_is_valid(const slab_t *s); /* its holder only */

@@ -4,6 +4,7 @@
 
 #include "../arena/budget.h"
 #include "../arena/purge.h"
+#include "runs.h"
 #include "surplus.h"
 
 enum {
@@ -100,7 +101,8 @@ static void keep_one_more(heap_t *h) {
 
 void *magazine_claim(heap_t *h, size_t n, size_t alignment, size_t wish, bool *clean) {
   if (unlikely(wish != 0) && n <= RUN_MOST) put_nearest_first(h, n, wish);
-  slab_t *kept = alignment == 1 ? take_run(h, n) : NULL;
+  bool suits = alignment == 1 || (n <= RUN_MOST && h->magazine[n - 1] % alignment == 0);
+  slab_t *kept = suits ? take_run(h, n) : NULL;
   *clean = false;
   if (kept != NULL) return (void *)slab_base(kept);
   if (n == 1) keep_one_more(h);
@@ -183,6 +185,7 @@ bool magazine_add_reserve(heap_t *h) {
 }
 
 void magazine_empty(heap_t *h) {
+  runs_empty(h);
   for (size_t n = 1; n <= RUN_MOST && h->singles + h->run_slices != 0; n++)
     for (slab_t *s; (s = take_run(h, n)) != NULL;) release_run(s, n); /* Bound: the runs */
   magazine_forget(h);
@@ -201,6 +204,7 @@ void magazine_move(heap_t *to, heap_t *from) {
   to->run_slices = from->run_slices;
   to->run_most = from->run_most;
   from->singles = from->run_slices = from->run_most = 0;
+  runs_move(to, from);
   if (from->own->more_singles == 0) return; /* its page may be untouched */
   to->own->more_singles = from->own->more_singles;
   from->own->more_singles = 0;
@@ -211,6 +215,7 @@ void magazine_recount(heap_t *h) {
   for (size_t n = 1; n <= RUN_MOST; n++) /* Bound: L2 */
     for (slab_t *s = slab_numbered(h->magazine[n - 1]); s != NULL; s = next_in_magazine(s))
       count_run(h, n, 1);
+  runs_recount(h);
 }
 
 static bool are_touched(const slab_t *s, size_t n) {

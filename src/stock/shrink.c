@@ -2,6 +2,7 @@
  * Contract: shrink.h. What is done for each class is done for those that the heap has used. */
 #include "shrink.h"
 
+#include "../support/pace.h"
 #include "stock.h"
 
 void heap_settle(heap_t *h) {
@@ -83,6 +84,7 @@ void heap_answer_trim(heap_t *h) {
 }
 
 enum { PAGE = 1 << TOUCHED_SHIFT };
+enum { PARENTS_MS = 4 }; /* from the end of one parent's heap to that of the next */
 
 /* What its blocks of others' slabs take. A bin of these, with what was cut off it, is taken
  * to have as many as may be kept, and fresh ones to be in memory. */
@@ -131,8 +133,13 @@ bool heap_end_rest(void) {
   return h != NULL;
 }
 
+static out_of_line bool parents_are_due(void) {
+  static pace_t ends;
+  return pace_take(&ends, os_now_ms(), PARENTS_MS);
+}
+
 void heap_end_parents(void) {
-  heap_t *h = pool_claim_parents();
+  heap_t *h = parents_are_due() ? pool_claim_parents() : NULL;
   if (h != NULL) heap_end_another(h);
 }
 

@@ -1,6 +1,6 @@
 /* shrink.h - what a heap gives up: a little now and then, or everything              layer 5: stock
  * Owns:    nothing.   Called by: heap.   Calls: outbox, returned, owned, magazine, tails, large,
- *          quarantine, pool, slab.
+ *          quarantine, pool, slab, support, os.
  * Threads: the heap's own; any for heap_end_rest, heap_end_parents and heap_end_dead. */
 #pragma once
 
@@ -21,6 +21,7 @@ hidden void heap_end_another(heap_t *h); /* likewise, of another thread's heap, 
 hidden void heap_drop(heap_t *h);        /* releases its slabs, live blocks included */
 hidden uint32_t heap_prepare_rest(heap_t *h); /* how many pages it holds then: pool_rest */
 hidden bool heap_end_rest(void);              /* ends one that rests; false: there is none */
-hidden void heap_end_parents(void);           /* one of a parent's thread, if it finds one */
-hidden void heap_end_dead(void);              /* ends all that dead threads left behind */
-hidden void heap_sweep_all(heap_t *lane);     /* what is empty goes; the caller is in it */
+/* One of a parent's thread, if it finds one and none was ended just now. */
+hidden void heap_end_parents(void);
+hidden void heap_end_dead(void);          /* ends all that dead threads left behind */
+hidden void heap_sweep_all(heap_t *lane); /* what is empty goes; the caller is in it */

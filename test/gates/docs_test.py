@@ -164,7 +164,8 @@ class Words(unittest.TestCase):
     TYPES_OF_C = re.compile(r"atomic(8|16|32|64)?|ptr|u?int(8|16|32|64|ptr)|size|bool")
     # the word of the table of which these are forms
     FORMS = {"lacks": "lack", "slices": "slice", "places": "place", "tails": "tail",
-             "holes": "hole", "lanes": "lane", "frames": "frame",
+             "holes": "hole", "lanes": "lane", "runs": "run", "pages": "page",
+             "paged": "page", "frames": "frame",
              "sampled": "sample", "sleepers": "sleeper", "taken": "sleeper", "users": "user"}
 
     @staticmethod

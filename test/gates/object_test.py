@@ -266,7 +266,7 @@ class Levels(unittest.TestCase):
     # They look at all of the process, which has to stand still: tests call them. What they ask of
     # each thing has a function of its own.
     OF_EVERYTHING = {"map_is_valid", "partial_is_valid", "guard_is_valid", "pool_is_valid",
-                     "users_are_valid", "surplus_is_valid", "budget_is_valid"}
+                     "users_are_valid", "surplus_is_valid", "budget_is_valid", "span_is_valid"}
 
     @classmethod
     def setUpClass(cls):

@@ -17,6 +17,21 @@ TEST(bits, a_run_has_its_length_and_place_at_every_place_of_a_word, "") {
     }
 }
 
+TEST(bits, the_longest_run_is_as_long_as_counting_finds_it, "") {
+  CHECK_EQ(bits_longest_run(0), 0u);
+  CHECK_EQ(bits_longest_run(~(uint64_t)0), 32u);
+  for (uint64_t i = 0; i < 100000; i++) {
+    uint64_t w =
+      bits_mix(i) | (i % 3 != 0 ? bits_mix(i + 1) : 0) | (i % 5 == 0 ? bits_mix(i) << 7 : 0);
+    unsigned longest = 0, n = 0;
+    for (unsigned bit = 0; bit < 64; bit++)
+      if ((n = (w >> bit & 1) != 0 ? n + 1 : 0) > longest) longest = n;
+    CHECK_EQ(bits_longest_run(w), longest < 32 ? longest : 32);
+  }
+  for (unsigned n = 1; n <= 64; n++)
+    CHECK_EQ(bits_longest_run(bits_run(64 - n, n)), n < 32 ? n : 32);
+}
+
 TEST(bits, runs_are_found_just_where_they_begin, "") {
   uint64_t state = 1;
   for (int round = 0; round < 300; round++) {

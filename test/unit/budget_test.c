@@ -147,7 +147,7 @@ static void keep_much(void *context) {
   (void)context;
   for (int i = 0; i < 4000; i++) p[i] = fast_malloc(1000);
   for (int i = 0; i < 4000; i++) fast_free(p[i]);
-  for (int i = 0; i < 40; i++) p[i] = fast_malloc(100 << 10);
+  for (int i = 0; i < 40; i++) p[i] = in_slices(100 << 10);
   for (int i = 0; i < 40; i++) fast_free(p[i]);
 }
 

@@ -321,6 +321,21 @@ TEST(enter, a_child_of_fork_uses_the_heaps_of_threads_that_are_not_there_but_not
   EXPECT_SURVIVAL(look_around_in_child());
 }
 
+/* With another thread, so that nobody knows whose they will be. */
+static void end_them_in_child(void) {
+  in_thread(allocate, NULL, false);
+  for (int i = 0; i < 400; i++) my_heap();
+  CHECK_GE(claimed_heaps(), 20u);
+  for (int i = 0; i < 400; i++) os_fake.now_ms += 20, my_heap();
+  CHECK_EQ(claimed_heaps(), 2u);
+}
+
+TEST(enter, a_child_of_fork_ends_the_heaps_of_threads_that_are_not_there_one_by_one, "P1") {
+  allocate(NULL);
+  for (int i = 0; i < 20; i++) in_thread(allocate, NULL, false);
+  EXPECT_SURVIVAL(end_them_in_child());
+}
+
 static void look_for_handlers_heap(void) {
   heap_t *interrupted = left_behind;
   left_behind = atomic_ptr_load_relaxed(&interrupted->nested);

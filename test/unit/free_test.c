@@ -5,7 +5,7 @@ enum { MANY = 4000 };
 /* ---- where a block goes ---- */
 
 TEST(free, each_kind_of_block_goes_back_to_where_it_came_from, "") {
-  void *small = fast_malloc(100), *large = fast_malloc(100000), *huge = fast_malloc(HUGE_LEAST);
+  void *small = fast_malloc(100), *large = in_slices(100000), *huge = fast_malloc(HUGE_LEAST);
   uint64_t before = committed();
   heap_free(NULL, "free");
   heap_free(large, "free");

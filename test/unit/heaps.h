@@ -14,6 +14,7 @@
 #include "../../src/heap/visit.h"
 #include "../../src/slab/holes.h"
 #include "../../src/slab/partial.h"
+#include "../../src/slab/span.h"
 #include "../../src/stock/fresh.h"
 #include "../../src/stock/huge.h"
 #include "../../src/stock/index.h"
@@ -93,6 +94,9 @@ unused static uint64_t count_calls(uint32_t kinds) {
     if (kinds >> i & 1) n += os_fake.calls[i];
   return n;
 }
+
+/* A large block, also of a size of which others are runs of pages. */
+unused static void *in_slices(size_t size) { return heap_aligned_slow(2 * SPAN_PAGE, size); }
 
 /* While nobody claims or frees. */
 unused static bool slab_kinds_are_valid(const arena_t *a) {

@@ -12,7 +12,7 @@ enum { FULL = 2 };
 static void fill_windows(void) {
   char *p;
   for (size_t size = MiB(8); size >= SLICE_SIZE; size /= 2) {
-    do CHECK((p = fast_malloc(size)) != NULL);
+    do CHECK((p = in_slices(size)) != NULL);
     while (arena_of(p)->number < FULL);
   }
 }

@@ -187,7 +187,7 @@ TEST(large, a_place_that_pages_left_and_that_could_not_be_mapped_again_is_mapped
   CHECK(!os_fake_is_mapped(p, SLICE_SIZE));
   size_t there = 0;
   for (int i = 0; i < 300; i++) {
-    char *r = fast_malloc(60000);
+    char *r = in_slices(60000);
     there += r >= p && r < p + MiB(4);
     memset(r, 1, 60000);
   }

@@ -14,7 +14,7 @@ static void earn(heap_t *h, size_t slices) {
 /* The thread has `n` blocks of `slices` slices and frees them. */
 static void free_together(size_t n, size_t slices) {
   void *p[64];
-  for (size_t i = 0; i < n; i++) p[i] = fast_malloc(slices * SLICE_SIZE);
+  for (size_t i = 0; i < n; i++) p[i] = in_slices(slices * SLICE_SIZE);
   for (size_t i = 0; i < n; i++) fast_free(p[i]);
 }
 
@@ -22,17 +22,17 @@ TEST(magazine, a_thread_gets_again_what_it_freed_and_the_arena_is_not_asked, "L2
   heap_t *h = my_heap();
   earn(h, RUN_LEAST);
   for (size_t n = 1; n <= RUN_LEAST; n++) {
-    char *p = fast_malloc(n * SLICE_SIZE - 1);
+    char *p = in_slices(n * SLICE_SIZE - 1);
     uint64_t before = committed();
     for (int i = 0; i < 5; i++) {
       memset(p, 7, n * SLICE_SIZE - 1);
       fast_free(p);
       CHECK(magazine_is_valid(h));
       CHECK_EQ(committed(), before);
-      CHECK_EQ(fast_malloc(n * SLICE_SIZE - 1), (void *)p);
+      CHECK_EQ(in_slices(n * SLICE_SIZE - 1), (void *)p);
     }
     fast_free(p);
-    char *q = heap_calloc(n, SLICE_SIZE);
+    char *q = heap_clear(in_slices(n * SLICE_SIZE), n * SLICE_SIZE);
     CHECK_EQ(q, p);
     CHECK_BYTES(q, 0, n * SLICE_SIZE);
     fast_free(q);
@@ -44,7 +44,7 @@ TEST(magazine, a_large_block_of_a_thread_that_seldom_allocates_such_goes_back_at
   for (size_t n = 1; n <= RUN_MOST; n++) {
     my_heap();
     heap_collect(false);
-    void *p = fast_malloc(n * SLICE_SIZE);
+    void *p = in_slices(n * SLICE_SIZE);
     CHECK_EQ(committed(), (uint64_t)n);
     fast_free(p);
     CHECK_EQ(committed(), (uint64_t)0);
@@ -67,7 +67,7 @@ TEST(magazine, slices_of_slabs_fill_the_share_however_large_that_is, "L2") {
   enum { BLOCKS = 320 * 64, SIZE = 1000 };
   static void *p[BLOCKS];
   core_option(OPTION_magazine, MiB(64));
-  for (int i = 0; i < BLOCKS; i++) p[i] = fast_malloc(SIZE);
+  for (int i = 0; i < BLOCKS; i++) p[i] = in_slices(SIZE);
   for (int i = 0; i < BLOCKS; i++) fast_free(p[i]);
   CHECK_GT(my_heap()->singles, 300u);
 }
@@ -137,7 +137,7 @@ static void cycle_small(size_t bytes) {
   enum { SIZE = 128 };
   static __thread void *p[MiB(4) / SIZE];
   for (int round = 0; round < 12; round++) {
-    for (size_t i = 0; i < bytes / SIZE; i++) p[i] = fast_malloc(SIZE);
+    for (size_t i = 0; i < bytes / SIZE; i++) p[i] = in_slices(SIZE);
     for (size_t i = 0; i < bytes / SIZE; i++) fast_free(p[i]);
   }
 }
@@ -211,7 +211,7 @@ TEST(magazine, what_a_block_with_headroom_did_not_use_counts_as_touched_for_the_
     fast_free(p);
     CHECK_GE(h->run_slices, n);
     CHECK(magazine_is_valid(h));
-    char *q = fast_malloc(n * SLICE_SIZE);
+    char *q = in_slices(n * SLICE_SIZE);
     CHECK_EQ(q, p);
     memset(q, 1, n * SLICE_SIZE);
     heap_settle(h);

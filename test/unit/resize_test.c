@@ -70,7 +70,7 @@ TEST(resize, a_small_block_that_grows_a_little_gets_room_for_more_and_one_that_g
   char *p = resize(fast_malloc(400), 401);
   CHECK_GE(heap_usable_size(p, "t"), (size_t)500);
   CHECK_EQ(resize(p, 499), (void *)p);
-  CHECK_EQ(heap_usable_size(p = resize(p, 800), "t"), heap_good_size(800));
+  CHECK_EQ(heap_usable_size(p = resize(p, 800), "t"), heap_good_size(800, 1));
   fast_free(p);
   /* a quarter more would be no small block */
   p = resize(fast_malloc(SMALL_MOST - 1000), SMALL_MOST);
@@ -80,7 +80,7 @@ TEST(resize, a_small_block_that_grows_a_little_gets_room_for_more_and_one_that_g
 }
 
 TEST(resize, a_large_block_grows_in_place_when_the_slices_behind_are_free, "") {
-  char *p = fast_malloc(100000);
+  char *p = in_slices(100000);
   fill(p, 100000);
   CHECK_EQ(resize(p, 400000), (void *)p);
   CHECK_EQ(resize(p, 90000), (void *)p);
@@ -89,7 +89,7 @@ TEST(resize, a_large_block_grows_in_place_when_the_slices_behind_are_free, "") {
 }
 
 TEST(resize, a_large_block_that_cannot_grow_in_place_moves_its_pages_without_a_copy, "U1") {
-  char *p = fast_malloc(MiB(1)), *wall = fast_malloc(100000);
+  char *p = fast_malloc(MiB(1)), *wall = in_slices(100000);
   fill(p, MiB(1));
   char *q = resize(p, MiB(1) + 100000);
   CHECK(map_kind(map_find(q)) == TENANT_HUGE);
@@ -134,7 +134,7 @@ TEST(resize, vectors_that_have_to_be_copied_get_room_to_grow, "") {
 }
 
 TEST(resize, room_to_grow_holds_no_memory_and_a_block_that_shrinks_has_none, "L1") {
-  char *p = fast_malloc(KiB(448)), *wall = fast_malloc(KiB(100)), *dirty = fast_malloc(MiB(1));
+  char *p = fast_malloc(KiB(448)), *wall = in_slices(KiB(100)), *dirty = fast_malloc(MiB(1));
   fill(p, KiB(448));
   memset(dirty, 1, MiB(1));
   fast_free(dirty);
@@ -185,7 +185,7 @@ TEST(resize, a_vector_at_the_end_of_what_is_mapped_grows_there, "") {
 }
 
 TEST(resize, a_vector_leaves_the_first_range_by_one_copy_and_grows_in_place_from_then_on, "") {
-  char *p = fast_malloc(KiB(64));
+  char *p = in_slices(KiB(64));
   fill(p, KiB(64));
   int moves = 0;
   for (size_t size = KiB(128); size <= MiB(16); size += KiB(64)) {
@@ -203,7 +203,7 @@ TEST(resize, a_vector_leaves_the_first_range_by_one_copy_and_grows_in_place_from
 
 TEST(resize, a_block_that_ends_the_first_range_may_become_small, "") {
   size_t size = KiB(64);
-  char *p = fast_malloc(size);
+  char *p = in_slices(size);
   while (!arena_is_first_end(arena_of(p), arena_slice(p) + size / SLICE_SIZE))
     CHECK_EQ(resize(p, size += KiB(64)), (void *)p);
   fill(p, 100);
@@ -346,7 +346,7 @@ TEST(resize, a_size_beyond_all_memory_is_refused_and_the_block_stays, "") {
 }
 
 TEST(resize, expanding_never_moves, "") {
-  char *p = fast_malloc(100), *large = fast_malloc(100000), *huge = fast_malloc(HUGE_LEAST);
+  char *p = fast_malloc(100), *large = in_slices(100000), *huge = fast_malloc(HUGE_LEAST);
   CHECK_EQ(fast_malloc(HUGE_LEAST), (void *)(huge + WINDOW_SIZE));
   CHECK(heap_expand(p, 100, "t") && heap_expand(p, 112, "t") && !heap_expand(p, 113, "t"));
   CHECK(heap_expand(large, 200000, "t"));
@@ -364,10 +364,10 @@ TEST(resize, expanding_never_moves, "") {
 TEST(resize, a_good_size_is_what_a_block_of_that_size_can_hold, "Z1") {
   for (size_t n = 0; n < 200000; n += n < 2000 ? 1 : 777) {
     char *p = fast_malloc(n);
-    CHECK_EQ(heap_good_size(n), heap_usable_size(p, "t"));
+    CHECK_EQ(heap_good_size(n, 1), heap_usable_size(p, "t"));
     fast_free(p);
   }
-  CHECK_EQ(heap_good_size(SIZE_MAX), SIZE_MAX);
+  CHECK_EQ(heap_good_size(SIZE_MAX, 1), SIZE_MAX);
 }
 
 TEST(resize, what_is_ours_is_known_to_the_byte, "") {

@@ -98,6 +98,7 @@ static void end(void) {
 static bool keeps_nothing(const heap_t *h) {
   held_t held = heap_held(h);
   bool has_any = h->put_off != 0 || h->singles + h->run_slices != 0 || h->idle != 0;
+  has_any |= h->keeps_pages;
   for (unsigned c = 1; c < CLASS_COUNT; c++) has_any |= h->own->slabs[c] != 0 || h->bin[c] != 0;
   return !has_any && held.ready + held.freed == 0;
 }
@@ -118,6 +119,26 @@ TEST(sleepers, all_that_a_sleeping_thread_keeps_is_taken_and_it_goes_on, "") {
   let_it(take_blocks);
   let_it(free_half);
   end();
+}
+
+static void keep_one_run(void) {
+  fast_free(fast_malloc(20000));
+  its_heap = heap_of_thread();
+}
+TEST(sleepers, a_thread_that_keeps_nothing_but_a_run_of_pages_loses_it, "") {
+  sem_init(&go, 0, 0);
+  sem_init(&done, 0, 0);
+  my_heap();
+  CHECK_EQ(pthread_create(&sleeper, NULL, work_and_sleep, NULL), 0);
+  let_it(keep_one_run);
+  os_fake.at_fence = succeed;
+  CHECK(its_heap->keeps_pages);
+  sleepers_take_all();
+  CHECK(!its_heap->keeps_pages);
+  let_it(os_fake_end_thread);
+  let_it(NULL);
+  pthread_join(sleeper, NULL);
+  check_nothing_lost();
 }
 
 TEST(sleepers, whoever_takes_keeps_its_own_heap, "") {

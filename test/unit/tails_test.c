@@ -16,7 +16,7 @@ static void set_others_tails(bool are_many) {
 }
 
 static char *filled(size_t size) {
-  char *p = fast_malloc(size);
+  char *p = in_slices(size);
   memset(p, 7, heap_usable_size(p, "t"));
   return p;
 }
@@ -117,13 +117,13 @@ TEST(tails, what_the_system_refuses_stays_counted_and_is_not_asked_for_without_e
   static char *p[BLOCKS];
   core_option(OPTION_purge_budget, (int64_t)GiB(1));
   core_option(OPTION_magazine, 0);
-  for (int i = 0; i < BLOCKS; i++) p[i] = fast_malloc(SLICE_SIZE);
+  for (int i = 0; i < BLOCKS; i++) p[i] = in_slices(SLICE_SIZE);
   for (int i = 0; i < BLOCKS; i++) fast_free(p[i]);
   set_others_tails(true);
   os_fake_fail(1u << OS_FAKE_DISCARD, 1, true);
   uint64_t before = discards();
   for (int i = 0; i < BLOCKS; i++) {
-    p[i] = fast_malloc(18000);
+    p[i] = in_slices(18000);
     CHECK(large_is_valid(slab_of(p[i])));
   }
   CHECK_EQ(touched(p[0]), 16u);
@@ -131,11 +131,11 @@ TEST(tails, what_the_system_refuses_stays_counted_and_is_not_asked_for_without_e
   before = discards();
   os_fake.now_ms++;
   for (int i = 0; i < BLOCKS; i++) fast_free(p[i]);
-  for (int i = 0; i < BLOCKS; i++) p[i] = fast_malloc(18000);
+  for (int i = 0; i < BLOCKS; i++) p[i] = in_slices(18000);
   CHECK_LE(discards() - before, (uint64_t)128);
 }
 
-static void allocate_18_KB(void *block) { *(void **)block = fast_malloc(18000); }
+static void allocate_18_KB(void *block) { *(void **)block = in_slices(18000); }
 static void *nested;
 static void allocate_in_another_thread(os_fake_call_t call, void *at, size_t size) {
   (void)at, (void)size;
@@ -153,11 +153,11 @@ TEST(tails, with_many_processors_one_thread_at_a_time_gives_back_and_others_go_o
   set_others_tails(true);
   os_fake.before = allocate_in_another_thread;
   uint64_t before = discards();
-  CHECK_EQ(touched(fast_malloc(18000)), 5u);
+  CHECK_EQ(touched(in_slices(18000)), 5u);
   os_fake.before = NULL;
   CHECK_EQ(touched(nested), 16u);
   CHECK_EQ(discards(), before + 1);
-  CHECK_EQ(touched(fast_malloc(18000)), 5u);
+  CHECK_EQ(touched(in_slices(18000)), 5u);
 }
 
 static void stop_here(os_fake_call_t call, void *at, size_t size) {
@@ -177,9 +177,9 @@ TEST(tails, a_thread_that_stops_in_a_discard_keeps_others_from_it_until_the_cloc
   os_fake.before = stop_here;
   in_thread(allocate_18_KB, &lost, false);
   os_fake.before = NULL;
-  CHECK_EQ(touched(fast_malloc(18000)), 16u);
+  CHECK_EQ(touched(in_slices(18000)), 16u);
   os_fake.now_ms++;
-  CHECK_EQ(touched(fast_malloc(18000)), 5u);
+  CHECK_EQ(touched(in_slices(18000)), 5u);
 }
 
 TEST(tails, the_sums_are_those_of_the_live_blocks, "L3") {
@@ -192,7 +192,7 @@ TEST(tails, the_sums_are_those_of_the_live_blocks, "L3") {
     if (i % 3 == 0) p[k] = any_realloc(p[k], size, "t");
     else {
       fast_free(p[k]);
-      p[k] = fast_malloc(size);
+      p[k] = in_slices(size);
     }
     if (i % 500 == 250) purge_all();
   }
@@ -221,12 +221,12 @@ TEST(tails, of_the_slices_that_a_heap_keeps_the_one_that_suits_is_used_if_tails_
   heap_t *h = my_heap();
   for (int i = 0; i < 100; i++) fast_free(large_malloc(h, MiB(2), 1)); /* so it may keep some */
   heap_collect(true);
-  for (int i = 0; i < KEPT; i++) p[i] = fast_malloc(sizes[i]);
+  for (int i = 0; i < KEPT; i++) p[i] = in_slices(sizes[i]);
   for (int i = 0; i < KEPT; i++) fast_free(p[i]);
   set_others_tails(true);
   uint64_t before = discards();
   for (int i = 0; i < KEPT; i++) {
-    CHECK_EQ(fast_malloc(sizes[i]), (void *)p[i]);
+    CHECK_EQ(in_slices(sizes[i]), (void *)p[i]);
     CHECK(magazine_is_valid(h));
   }
   CHECK_EQ(discards(), before);

@@ -12,6 +12,7 @@
 
 #include "../../src/heap/visit.h"
 #include "../../src/os/os.h"
+#include "../../src/slab/span.h"
 #include "../../src/stock/huge.h"
 #include "adopt.h"
 #include "commands.h"
@@ -26,10 +27,12 @@ enum {
   MAP_KEPT = '=',
   MAP_LARGE = 'L',
   MAP_LARGE_REST = 'l',
+  MAP_SPAN = 'p',
 };
 static const char legend[] =
-  "0 to 9: a slab, by tenths that are live; L: a large block, l: more of it; =: kept by a thread;\n"
-  "-: free, not yet given back; .: free; m: descriptors and maps; a blank: not mapped\n";
+  "0 to 9: a slab, by tenths that are live; L: a large block, l: more of it; p: blocks of pages;\n"
+  "=: kept by a thread; -: free, not yet given back; .: free; m: descriptors and maps;\n"
+  "a blank: not mapped\n";
 
 typedef struct {
   uintptr_t at;
@@ -76,7 +79,10 @@ static void read_window(window_t *w, const arena_t *a) {
     if (is_free || slab_kind(word) == SLAB_NONE) w->slices[slice] = state_of_free(a, slice);
     else if (slab_kind(word) == SLAB_SMALL && word < CLASS_COUNT)
       w->slices[slice] = state_of_slab(s, word);
-    else if (slab_kind(word) == SLAB_LARGE) {
+    else if (slab_kind(word) == SLAB_SPAN) {
+      memset(w->slices + slice, MAP_SPAN, min_size(SPAN_SLICES, w->mapped - slice));
+      slice += SPAN_SLICES - 1;
+    } else if (slab_kind(word) == SLAB_LARGE) {
       size_t n = min_size(atomic32_load_relaxed(&s->slices), w->mapped - slice);
       if (n == 0) continue;
       memset(w->slices + slice, MAP_LARGE_REST, n);

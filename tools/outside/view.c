@@ -8,6 +8,7 @@
 #include "../../src/heap/stats.h"
 #include "../../src/heap/visit.h"
 #include "../../src/os/os.h"
+#include "../../src/slab/span.h"
 #include "../../src/stock/fresh.h"
 #include "../../src/stock/huge.h"
 #include "../../src/stock/pool.h"
@@ -53,9 +54,21 @@ static void add_large(view_t *v, const slab_t *s, void *base) {
   add_to(&v->classes[0], &one);
 }
 
+/* Each run of its pages is a large block. */
+static void add_span(view_t *v, const slab_t *s, void *base) {
+  view_class_t one = {.live = span_live(s), .resident = os_resident(base, SPAN_SIZE)};
+  unsigned pages;
+  for (size_t at = 0; at < SPAN_SIZE; at += SPAN_PAGE)
+    one.slabs += span_find((char *)base + at, &pages) == (char *)base + at;
+  if (one.resident > one.live) one.free = one.resident - one.live;
+  else one.untouched = one.live - one.resident;
+  add_to(&v->classes[0], &one);
+}
+
 static bool add_slab(slab_t *s, uint32_t word, void *context) {
   void *base = (void *)slab_base(s);
   if (slab_kind(word) == SLAB_LARGE) add_large(context, s, base);
+  else if (slab_kind(word) == SLAB_SPAN) add_span(context, s, base);
   else if (word < CLASS_COUNT) add_small(context, s, word, base);
   else ((view_t *)context)->changed++;
   return true;

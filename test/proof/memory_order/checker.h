@@ -44,7 +44,8 @@ typedef struct {
 } scenario_t;
 
 /* The last one's name is NULL. */
-extern const scenario_t slab_scenarios[], slice_scenarios[], place_scenarios[], heap_scenarios[];
+extern const scenario_t slab_scenarios[], span_scenarios[], slice_scenarios[], place_scenarios[],
+  heap_scenarios[];
 
 /* The execution is wrong; does not return. */
 void checker_fail(const char *what);

@@ -129,7 +129,7 @@ static void stale_before(void) {
 }
 static void stale_thread(unsigned me) {
   if (me == 0) firstclass_destroy(heap);
-  else block[0][0] = heap_malloc_slow(SLICE_SIZE);
+  else block[0][0] = heap_aligned_slow(SLICE_SIZE, SLICE_SIZE);
   system_end_thread();
 }
 static void stale_after(void) {

@@ -111,8 +111,8 @@ int main(int count, char **arguments) {
     {"bound", required_argument, NULL, 'b'}, {"random", required_argument, NULL, 'r'},
     {"all", no_argument, NULL, 'a'},         {"first", no_argument, NULL, 'f'},
     {"show", no_argument, NULL, 'd'},        {NULL, 0, NULL, 0}};
-  const scenario_t *const groups[] = {slab_scenarios, slice_scenarios, place_scenarios,
-                                      heap_scenarios};
+  const scenario_t *const groups[] = {slab_scenarios, span_scenarios, slice_scenarios,
+                                      place_scenarios, heap_scenarios};
   how_t how = {2, 20000, false, false};
   bool list = false, sites = false, first = false, all_hold = true, any = false;
   for (int c; (c = getopt_long(count, arguments, "", options, NULL)) != -1;) switch (c) {

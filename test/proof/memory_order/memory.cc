@@ -483,6 +483,7 @@ void __tsan_read_range(void *at, size_t size) { access((uintptr_t)at, size, fals
 void __tsan_write_range(void *at, size_t size) { access((uintptr_t)at, size, true, CODE); }
 /* clang-format off */
 PLAIN(1) PLAIN(2) PLAIN(4) PLAIN(8) PLAIN(16)
+ATOMIC(8, uint8_t)
 ATOMIC(16, uint16_t)
 ATOMIC(32, uint32_t)
 ATOMIC(64, uint64_t) /* clang-format on */

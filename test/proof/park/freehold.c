@@ -74,6 +74,11 @@ static void malloc_limited(void) {
 }
 static void free_first(void) { api.free(block[0]); }
 
+/* A large block of one slice: others of that size are runs of pages. */
+static void *get_in_slice(size_t of) { return hold(api.aligned_alloc(KIB(64), of), of); }
+static void *get_slice(void) { return get_in_slice(KIB(64)); }
+static void malloc_in_slice(void) { got[0] = api.aligned_alloc(KIB(64), size); }
+
 /* ---- refilling a bin ------------------------------------------------------------------------- */
 
 static void own_free_blocks(void) {
@@ -175,7 +180,7 @@ static void fast_growth(void) {
 static void fast_growth_to_a_frame(void) {
   own(900, 500);
   for (int i = 0; i < 8; i++) hold_untouched(api.malloc(MIB(31)), MIB(31));
-  while (((uintptr_t)get(KIB(64)) + KIB(64)) % MIB(2) != 0) continue;
+  while (((uintptr_t)get_slice() + KIB(64)) % MIB(2) != 0) continue;
   do get(900);
   while (!oracle_class_is_used_up(900) || !oracle_magazine_is_empty());
 }
@@ -292,7 +297,7 @@ static void last_of_many_slabs(void) {
 static void slices_missed(void) {
   own(16000, 120);
   free_some(0, 120, 1);
-  get(size = 20000);
+  get_in_slice(size = 20000);
 }
 /* The list of what was freed was full as the heap gave it up, for slices went back. */
 static void list_missed(void) {
@@ -395,7 +400,7 @@ static void many_of_other(void) {
 static size_t slot_of(const void *p) { return (uintptr_t)p / KIB(64) % 64; }
 static void allocate_in_one_slot(void) {
   block[0] = get(300);
-  while ((slot_of(get(KIB(64))) + 1) % 64 != slot_of(block[0])) continue;
+  while ((slot_of(get_slice()) + 1) % 64 != slot_of(block[0])) continue;
   block[1] = get(500);
   get(500); /* so that one that comes back has to wait for others */
   if (slot_of(block[1]) != slot_of(block[0])) park_fail("the slices are not next to each other");
@@ -421,7 +426,7 @@ static void fill_holes(void) {
 /* The first window has no room for a block of this size, and no hole for any. */
 static size_t unmapped(const void *in_window) { return -oracle_arena_end(in_window) % MIB(1024); }
 static void full_window(void) {
-  large_block = get(KIB(100));
+  large_block = get(KIB(140));
   size = MIB(31);
   while (unmapped(large_block) >= size) hold_untouched(api.malloc(size), size);
   fill_holes();
@@ -434,7 +439,7 @@ static void fill_window(void) {
 }
 static void window_used_up(void) {
   fill_window();
-  size = KIB(100);
+  size = KIB(140);
 }
 static void slabs_and_window_used_up(void) {
   slabs_used_up();
@@ -450,14 +455,14 @@ static bool others_add_arena(void) {
 }
 /* A step of growth is larger than what is wanted. */
 static void much_is_mapped(void) {
-  void *p = get(KIB(64));
+  void *p = get_slice();
   for (int i = 0; i < 4; i++) hold_untouched(api.malloc(MIB(31)), MIB(31));
   while ((uintptr_t)p + KIB(64) != oracle_arena_end(p))
-    p = hold_untouched(api.malloc(KIB(64)), KIB(64));
-  size = KIB(100);
+    p = hold_untouched(api.aligned_alloc(KIB(64), KIB(64)), KIB(64));
+  size = KIB(140);
 }
 static void grow_at_once(void) {
-  large_block = get(KIB(100));
+  large_block = get(KIB(140));
   grow_next();
 }
 static void grow_and_free(void) { put(hold_untouched(api.malloc(MIB(20)), MIB(20))); }
@@ -467,7 +472,7 @@ static bool others_grow(void) {
   return true;
 }
 static void slices_for_one(void) {
-  large_block = get(KIB(100));
+  large_block = get(KIB(140));
   put(get(MIB(5)));
   size = MIB(5);
 }
@@ -489,11 +494,11 @@ static bool others_claim_first(void) {
 }
 static void first_word_full(void) {
   own(16000, 40);
-  block[0] = get(KIB(100));
+  block[0] = get(KIB(140));
   size = MIB(20);
 }
 static void large_in_first_word(void) {
-  void *p = get(KIB(100));
+  void *p = get(KIB(140));
   own(16000, 40);
   release(block[0] = p);
 }
@@ -524,7 +529,7 @@ static void much_purged(void) {
 static void patient(void) {
   much_purged();
   own(MIB(34), 1);
-  own(KIB(100), 1);
+  own(KIB(140), 1);
   let_go(0, 1, 1);
   sleep(5);
 }
@@ -536,7 +541,7 @@ static void occupy(uintptr_t at) {
   if (got != (void *)at) park_fail("cannot map %zx", at);
 }
 static void grow_over_taken(void) {
-  uintptr_t end = oracle_arena_end(get(KIB(100)));
+  uintptr_t end = oracle_arena_end(get(KIB(140)));
   size = MIB(20);
   occupy(end + KIB(64));
 }
@@ -579,9 +584,9 @@ static void malloc_huge_limited(void) { malloc_with_more(size + MIB(2)); }
 /* Two ranges of free groups, and nothing else is free. */
 static void free_groups(void) {
   void *first = get(MIB(31));
-  get_behind(first, KIB(100));
+  get_behind(first, KIB(140));
   void *second = get(MIB(31));
-  get_behind(second, KIB(100));
+  get_behind(second, KIB(140));
   fill_holes();
   put(first);
   put(second);
@@ -619,7 +624,7 @@ static void unmapped_and_one_slice(void) {
 /* The last block of a window that has no room for more: what was looked for there in vain may be
  * there now. */
 static void last_of_window(void) {
-  uintptr_t end = ((uintptr_t)get(KIB(100)) & -(uintptr_t)MIB(1024)) + MIB(1024) - KIB(64);
+  uintptr_t end = ((uintptr_t)get(KIB(140)) & -(uintptr_t)MIB(1024)) + MIB(1024) - KIB(64);
   void *p = NULL;
   for (size_t of = MIB(16); of >= KIB(64); of /= 16)
     while ((uintptr_t)p + of < end) p = hold_untouched(api.malloc(of), of);
@@ -656,7 +661,7 @@ static void hold_moved_if_any(void) {
   if (got[0] != NULL) hold(got[0], MIB(3));
 }
 static void next_to_free(void) {
-  own(KIB(100), 4);
+  own(KIB(140), 4);
   free_some(1, 2, 1);
   let_go(0, 1, 1);
 }
@@ -666,9 +671,61 @@ static void large_in_other_arena(void) {
   own(400, 4);
   release(block[0] = get(MIB(31)));
 }
+static bool is_expanded;
+/* Blocks of a few pages, in several spans; some were freed, and the heap keeps none. */
+enum { RUNS = 40 };
+static void some_runs(void) {
+  own(KIB(40), RUNS);
+  for (unsigned i = 0; i < RUNS; i += 4) put(block[i]), block[i] = NULL;
+  for (unsigned i = 1; i < RUNS; i += 8) put(block[i]), block[i] = NULL;
+}
+static void run_next(void) {
+  some_runs();
+  size = KIB(28);
+}
+static void long_run_next(void) {
+  some_runs();
+  size = KIB(120);
+}
+static void first_run_next(void) { size = KIB(20); }
+static void run_to_free(void) {
+  some_runs();
+  release(block[0] = block[6]);
+}
+static void last_run_to_free(void) {
+  own(KIB(128), 9);
+  for (unsigned i = 1; i < 9; i++) put(block[i]);
+  release(block[0]);
+}
+static void allocate_runs(void) { own(KIB(40), RUNS); }
+static void run_of_other(void) {
+  in_helper(allocate_runs);
+  release(block[0]);
+}
+static void run_kept(void) {
+  some_runs();
+  put(block[6]);
+}
+/* The way to a free run of just that length leads nowhere, as after one who stopped on it. */
+static void run_not_where_it_is_said(void) {
+  some_runs();
+  size = KIB(120);
+  oracle_note_stale_room(block[2], 30);
+}
+static void run_before_free(void) {
+  some_runs();
+  release(block[0] = block[3]);
+}
+static void grow_run(void) { got[0] = api.realloc(block[0], KIB(60)); }
+static void hold_grown_run(void) { hold(got[0], KIB(60)); }
+static void expand_run(void) { is_expanded = api.expand(block[0], KIB(60)); }
+static void hold_expanded_run(void) { hold(block[0], is_expanded ? KIB(60) : KIB(40)); }
+static void shrink_run(void) { got[0] = api.realloc(block[0], KIB(20)); }
+static void hold_shrunk_run(void) { hold(got[0], KIB(20)); }
+
 /* A heap that allocates much may keep the slices of a few blocks. */
 static void earned_large(void) {
-  own(KIB(100), 3);
+  own(KIB(140), 3);
   for (unsigned i = 0; i < 20; i++) put(get(size));
 }
 static void kept_and_grow_next(void) {
@@ -687,20 +744,20 @@ static void no_room_for_large(void) {
 /* Six slices are used again by blocks that need less of them. Their tails are more than there may
  * be, and the next slice that is kept was used as a whole too. */
 static void many_tails(void) {
-  own(KIB(64), 30);
+  for (unsigned i = 0; i < 30; i++) block[i] = get_slice();
   free_some(0, 6, 1);
-  size = KIB(17);
-  for (unsigned i = 0; i < 6; i++) get(size);
+  size = KIB(20);
+  for (unsigned i = 0; i < 6; i++) get_in_slice(size);
   put(block[6]);
 }
 /* Below it lies one that was used as far as the next block goes. */
 static void nearest_is_second(void) {
   many_tails();
-  put(get(size));
+  put(get_in_slice(size));
   put(block[7]);
 }
 static void others_large(void) {
-  size = KIB(100);
+  size = KIB(140);
   count = 1;
   in_helper(allocate);
   let_go(0, 1, 1);
@@ -743,7 +800,7 @@ static void some_dirty(void) {
 enum { IN_FRAMES = 48, OF_FRAME = KIB(128) };
 static void dense_frame(void) {
   for (unsigned i = 0; i < IN_FRAMES; i++) {
-    block[i] = hold_untouched(api.malloc(OF_FRAME), OF_FRAME);
+    block[i] = hold_untouched(api.aligned_alloc(KIB(64), OF_FRAME), OF_FRAME);
     memset(block[i], 1, OF_FRAME);
   }
   hold_untouched(api.malloc(MIB(31)), MIB(31));
@@ -784,9 +841,8 @@ static void free_locked(void) {
   if (mlock(block[0], 1) != 0) park_fail("a page cannot be locked: see ulimit -l");
   api.free(block[0]);
 }
-static bool is_expanded;
 static void expand_it(void) { is_expanded = api.expand(block[0], KIB(180)); }
-static void hold_expanded(void) { hold(block[0], is_expanded ? KIB(180) : KIB(100)); }
+static void hold_expanded(void) { hold(block[0], is_expanded ? KIB(180) : KIB(140)); }
 
 /* ---- bounds of memory ------------------------------------------------------------------------ */
 
@@ -840,7 +896,7 @@ static void limit_reached(void) {
 }
 static void reserve_opened(void) {
   limit_reached();
-  if (api.malloc(KIB(100)) != NULL) park_fail("the limit is not reached");
+  if (api.malloc(KIB(140)) != NULL) park_fail("the limit is not reached");
 }
 static void reserve_in_use(void) {
   use_up(500);
@@ -903,7 +959,7 @@ static void fresh_end_when_traced(void) {
 static void fill_traced(void) {
   enum { FULL = (64 << 10) - 192 };
   void *last = NULL;
-  put(get(KIB(100))); /* from a slow call on each one is traced */
+  put(get(KIB(140))); /* from a slow call on each one is traced */
   for (size_t before = 0, now; (now = oracle_traced()) <= FULL; before = now) {
     if (now <= before) park_fail("%zu bytes are traced, then %zu", before, now);
     if (last != NULL) put(last), last = NULL;
@@ -919,7 +975,7 @@ static void fresh_end_when_file_is_full(void) {
   fill_traced();
 }
 static void large_when_traced(void) {
-  own(KIB(100), 2);
+  own(KIB(140), 2);
   let_go(0, 1, 1);
   in_helper(name_and_start_trace);
 }
@@ -1059,7 +1115,7 @@ static void end_heap(void) { api.heap_delete(heap); }
 static void make_used_heap(void) {
   make_heap();
   for (unsigned i = 0; i < 50; i++) block[i] = hold(api.heap_malloc(heap, 3000), 3000);
-  block[50] = hold(api.heap_malloc(heap, KIB(100)), KIB(100));
+  block[50] = hold(api.heap_malloc(heap, KIB(140)), KIB(140));
   block[51] = hold(api.heap_malloc(heap, huge_size()), huge_size());
 }
 /* With large blocks in two chunks of its index, most of which others have freed. */
@@ -1160,7 +1216,7 @@ static void no_room_for_heap(void) {
 }
 static void reserve_for_heap(void) {
   no_room_for_heap();
-  if (api.malloc(KIB(100)) != NULL) park_fail("the limit is not reached");
+  if (api.malloc(KIB(140)) != NULL) park_fail("the limit is not reached");
 }
 static void new_heap_if_any(void) { heap = api.heap_new(); }
 static void end_heap_if_any(void) {
@@ -1358,7 +1414,7 @@ static void add_used_memory(void) {
 static void added_memory(void) {
   bring_memory();
   add_memory();
-  own(KIB(100), 60); /* the first arena's rest, and some of it */
+  own(KIB(140), 60); /* the first arena's rest, and some of it */
   free_some(0, 49, 1);
   let_go(49, 50, 1); /* a thread that dies may lose one */
 }
@@ -1388,7 +1444,7 @@ static void *huge_block, *of_libc;
 static void ask(void) {
   api.usable_size(block[0]);
   api.usable_size(of_libc);
-  api.good_size(1000);
+  api.good_size(1000), api.good_size(KIB(20));
   api.owns(block[0]);
   api.owns(huge_block);
   api.owns(&size);
@@ -1398,20 +1454,20 @@ static void a_few_for_good(void) { own(300, 10); }
 static void all_kinds(void) {
   few_of_lent_class();
   a_few_for_good();
-  get(KIB(100));
+  get(KIB(140));
   huge_block = get(huge_size());
   of_libc = malloc(100);
 }
 static void libcs(void) { block[0] = malloc(100); }
 static void some_kinds(void) {
   own(400, 10);
-  get(KIB(100));
+  get(KIB(140)), get(KIB(20));
   hold(api.aligned_alloc(MIB(512), KIB(4)), KIB(4)); /* huge, for its alignment */
 }
 static void had_much(void) {
-  get(KIB(100));
+  get(KIB(140));
   block[0] = get(MIB(20));
-  get(KIB(100));
+  get(KIB(140));
   put(block[0]);
 }
 static void libcs_resized(void) { got[0] = api.realloc(block[0], 200); }
@@ -1442,11 +1498,11 @@ static void free_two_sized(void) {
 /* In the window where the fast free expects blocks. */
 static void large_sized(void) {
   put(get(100));
-  own(KIB(100), 2);
+  own(KIB(140), 2);
   let_go(0, 1, 1);
 }
-static void free_large_sized(void) { api.free_sized(block[0], KIB(100)); }
-static void delete_large_sized(void) { api.delete_sized(block[0], KIB(100)); }
+static void free_large_sized(void) { api.free_sized(block[0], KIB(140)); }
+static void delete_large_sized(void) { api.delete_sized(block[0], KIB(140)); }
 static void delete_two_sized(void) {
   api.delete_sized(block[0], 200);
   api.delete_sized(block[1], 200);
@@ -1490,7 +1546,7 @@ static void small_for_its_alignment(void) {
   block[0] = api.aligned_alloc(512, 40);
 }
 static void free_small_aligned_sized(void) { api.free_aligned_sized(block[0], 512, 40); }
-static void free_large_aligned_sized(void) { api.free_aligned_sized(block[0], KIB(4), KIB(100)); }
+static void free_large_aligned_sized(void) { api.free_aligned_sized(block[0], KIB(4), KIB(140)); }
 static void other_in_large_process(void) {
   other_allocates();
   api.free(block[1]);
@@ -1577,11 +1633,13 @@ static bool a_handler_is_first(void) {
 
 /* ---- what sleeping threads keep -------------------------------------------------------------- */
 
-/* Bins, returned lists and owned slabs of small and medium classes, slices, and frees put off. */
+/* Bins, returned lists and owned slabs of small and medium classes, slices, a run of pages, and
+ * frees put off. */
 static void keep_much(void) {
   for (unsigned i = 0; i < 200; i++) block[i] = get(400);
   for (unsigned i = 200; i < 230; i++) block[i] = get(2048);
-  for (unsigned i = 230; i < 234; i++) block[i] = get(KIB(100));
+  for (unsigned i = 230; i < 234; i++) block[i] = get(KIB(140));
+  put(get(KIB(20)));
   for (unsigned i = 0; i < 234; i += 1 + (i < 100)) put(block[i]);
   for (unsigned i = 500; i < 516; i++) put(block[i]);
 }
@@ -1598,7 +1656,7 @@ static void taken_fresh_end(void) {
   oracle_note_taken();
 }
 static void taken_with_large(void) {
-  own(KIB(100), 1);
+  own(KIB(140), 1);
   let_go(0, 1, 1);
   oracle_note_taken();
 }
@@ -1716,7 +1774,7 @@ static void sample_next_of(size_t of) {
   sample(SAMPLE_EACH);
 }
 static void sample_next_small(void) { sample_next_of(400); }
-static void sample_next_large(void) { sample_next_of(KIB(100)); }
+static void sample_next_large(void) { sample_next_of(KIB(140)); }
 static void sample_next_huge(void) {
   sample(SAMPLE_EACH);
   size = huge_size();
@@ -1747,7 +1805,7 @@ static void one_sampled(size_t of) {
 static void small_sampled(void) { one_sampled(400); }
 static void sample_seldom(void) {
   sample(MIB(1024));
-  size = KIB(100);
+  size = KIB(140);
 }
 /* Borrowed blocks that were never used are next, and no sample is. */
 static void fresh_next_when_sampled(void) {
@@ -1763,6 +1821,16 @@ static void huge_sampled(void) {
   release(block[0]);
 }
 static void free_sized_sampled(void) { api.free_sized(block[0], KIB(20)); }
+static void large_when_sampled(void) {
+  sample_seldom();
+  release(block[0] = get(size));
+}
+static void run_when_sampled(void) {
+  some_runs();
+  sample_seldom();
+  size = KIB(40);
+  release(block[0] = block[3]);
+}
 static void grow_sampled(void) { got[0] = api.realloc(block[0], size * 3 / 2); }
 static void hold_grown_sampled(void) { hold(got[0], size * 3 / 2); }
 static void sample_heap(void) {
@@ -1774,7 +1842,7 @@ static int sink;
 static void some_sampled(void) {
   sample(SAMPLE_EACH);
   for (unsigned i = 0; i < 10; i++) put(get(400));
-  get(400), get(KIB(100));
+  get(400), get(KIB(140));
   if ((sink = open("/dev/null", O_WRONLY)) < 0) park_fail("no /dev/null");
 }
 static void somebody_sleeps_sampled(void) {
@@ -1810,7 +1878,7 @@ static void guarded_to_ask(void) {
   block[0] = get(size);
 }
 static void guarded_next(void) { size = 3000; }
-static void guarded_large_next(void) { size = KIB(100); }
+static void guarded_large_next(void) { size = KIB(140); }
 static void unguarded_next(void) { size = KIB(300); }
 /* Of the next slots a few are free, and have not rested. */
 static void no_slot_next(void) {
@@ -1820,8 +1888,8 @@ static void no_slot_next(void) {
 }
 static void grow_guarded(void) { got[0] = api.realloc(block[0], size * 2); }
 static void hold_grown_guarded(void) { hold(got[0], size * 2); }
-static void calloc_guarded(void) { got[0] = api.calloc(1, KIB(100)); }
-static void hold_large_guarded(void) { hold(got[0], KIB(100)); }
+static void calloc_guarded(void) { got[0] = api.calloc(1, KIB(140)); }
+static void hold_large_guarded(void) { hold(got[0], KIB(140)); }
 static void ask_of_guarded(void) {
   if (api.usable_size(block[0]) != size || !api.owns(block[0]))
     park_fail("no size of a guarded one");
@@ -1892,7 +1960,7 @@ const operation_t freehold_operations[] = {
   {"malloc-first-raced", malloc_one, first_with_fresh_end, hold_one, NULL, 0, others_free_of_taken},
   {"free-last-of-first", free_first, last_of_first_slab, NULL, NULL, 0},
   {"free-last-to-magazine", free_first, last_of_second_slab, NULL, NULL, 0},
-  {"malloc-slice-missed", malloc_one, slices_missed, hold_one, "magazine:64K", 0},
+  {"malloc-slice-missed", malloc_in_slice, slices_missed, hold_one, "magazine:64K", 0},
   {"malloc-list-missed", malloc_one, list_missed, hold_one, "magazine:0", 0},
   {"free-last-beyond-due", free_first, last_of_many_slabs, NULL, "magazine:64K", 0},
   {"free-last-to-arena", free_first, last_of_second_slab, NULL, "magazine:0", QUICK},
@@ -1972,11 +2040,26 @@ const operation_t freehold_operations[] = {
   {"malloc-large-tight", malloc_one, slices_for_a_few, hold_one, "magazine:0", 0},
   {"malloc-large-kept", malloc_one, earned_large, hold_one, NULL, 0},
   {"malloc-limited-kept", malloc_limited, kept_and_grow_next, hold_if_any, NULL, PASSES_OVER},
+  {"malloc-run", malloc_one, run_next, hold_one, NULL, 0},
+  {"malloc-run-long", malloc_one, long_run_next, hold_one, NULL, 0},
+  {"malloc-run-first", malloc_one, first_run_next, hold_one, NULL, 0},
+  {"malloc-run-no-magazine", malloc_one, run_next, hold_one, "magazine:0", 0},
+  {"malloc-run-kept", malloc_one, run_kept, hold_one, NULL, 0},
+  {"malloc-run-elsewhere", malloc_one, run_not_where_it_is_said, hold_one, NULL, 0},
+  {"free-run", free_first, run_to_free, NULL, NULL, 0},
+  {"free-run-no-magazine", free_first, run_to_free, NULL, "magazine:0", 0},
+  {"free-run-last", free_first, last_run_to_free, NULL, "magazine:0", 0},
+  {"free-run-of-other", free_first, run_of_other, NULL, NULL, 0},
+  {"realloc-run-grows", grow_run, run_before_free, hold_grown_run, NULL, 0},
+  {"realloc-run-shrinks", shrink_run, run_before_free, hold_shrunk_run, NULL, 0},
+  {"expand-run", expand_run, run_before_free, hold_expanded_run, NULL, 0},
+  {"collect-runs", collect_hard, some_runs, NULL, NULL, 0},
+  {"visit-runs", visit, some_runs, NULL, NULL, IS_BARE},
   {"free-large-kept", free_first, room_for_large, NULL, NULL, 0},
   {"free-large-makes-room", free_first, no_room_for_large, NULL, NULL, 0},
   {"free-large-first-use", free_first, others_large, NULL, NULL, IS_BARE},
-  {"malloc-tail-goes", malloc_one, many_tails, hold_one, "purge_budget:0", 0},
-  {"malloc-kept-nearest", malloc_one, nearest_is_second, hold_one, "purge_budget:0", 0},
+  {"malloc-tail-goes", malloc_in_slice, many_tails, hold_one, "purge_budget:0", 0},
+  {"malloc-kept-nearest", malloc_in_slice, nearest_is_second, hold_one, "purge_budget:0", 0},
   {"free-first-use", free_first, others_small, NULL, NULL, IS_BARE},
   {"free-much-first-use", free_first, others_freed, NULL, NULL, IS_BARE},
   {"first-use-left-behind", malloc_one, somebody_died, hold_one, NULL, IS_BARE | OTHER_DIED},
@@ -2181,7 +2264,11 @@ const operation_t freehold_operations[] = {
   {"sampled-realloc", grow_sampled, small_sampled, hold_grown_sampled, NULL, IS_SAMPLED | MOVES},
   {"sampled-realloc-large", grow_sampled, large_sampled, hold_grown_sampled, NULL,
    IS_SAMPLED | MOVES},
+  {"sampled-realloc-large-unseen", grow_sampled, large_when_sampled, hold_grown_sampled, NULL,
+   IS_SAMPLED | MOVES},
   {"sampled-realloc-huge", grow_sampled, huge_sampled, hold_grown_sampled, NULL,
+   IS_SAMPLED | MOVES},
+  {"sampled-realloc-run", grow_sampled, run_when_sampled, hold_grown_sampled, NULL,
    IS_SAMPLED | MOVES},
   {"sampled-heap-malloc", heap_malloc_one, sample_heap, hold_heap_one, NULL,
    WITH_HEAP | IS_SAMPLED},

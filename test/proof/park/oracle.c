@@ -13,6 +13,7 @@
 #include "../../../src/arena/budget.h"
 #include "../../../src/arena/places.h"
 #include "../../../src/heap/here.h"
+#include "../../../src/slab/span.h"
 #include "../../../src/stock/fresh.h"
 #include "../../../src/stock/huge.h"
 #include "../../../src/stock/outbox.h"
@@ -36,6 +37,7 @@ static struct {
   bool (*partial_is_valid)(const arena_t *a);
   bool (*slab_is_valid)(const slab_t *s);
   bool (*magazine_is_valid)(const heap_t *h);
+  void *(*span_find)(const void *p, unsigned *pages);
   size_t (*returned_surplus)(const heap_t *h);
   atomic32_t *surplus; /* the sum */
   size_t (*huge_pool_size)(void);
@@ -54,7 +56,7 @@ typedef struct {
   unsigned slabs_owned;   /* by these */
   unsigned slabs_in_hand; /* by nobody, and out of everybody's reach */
   unsigned slabs_shared;
-  unsigned large;
+  unsigned large;                 /* and runs of pages */
   size_t block_size;              /* of one of the shared slabs */
   unsigned long blocks_kept;      /* in the heaps' bins, and frees that they put off */
   unsigned long blocks;           /* used, in slabs that no heap owns ... */
@@ -62,6 +64,8 @@ typedef struct {
   size_t slices_kept;             /* in the heaps' magazines */
   size_t slices;                  /* claimed, and neither slab nor large block */
   size_t runs, words, last_slice; /* of these: adjacent runs, and words of the bitmap */
+  size_t pages_kept;              /* in runs that heaps keep */
+  size_t pages;                   /* of spans: claimed, and no block's */
   unsigned huge_records, windows;
 } left_t;
 
@@ -75,6 +79,7 @@ void oracle_load(void) {
   *(void **)&fh.partial_is_valid = library_hidden("partial_is_valid");
   *(void **)&fh.slab_is_valid = library_hidden("slab_is_valid");
   *(void **)&fh.magazine_is_valid = library_hidden("magazine_is_valid");
+  *(void **)&fh.span_find = library_hidden("span_find");
   *(void **)&fh.returned_surplus = library_hidden("returned_surplus");
   *(void **)&fh.huge_pool_size = library_hidden("huge_pool_size");
   *(void **)&fh.huge_at = library_hidden("huge_at");
@@ -184,6 +189,17 @@ void oracle_note_trial_due(size_t size) {
   while (bits_mix(h->aside->lots + 1) % TRIALS_PART != 0) h->aside->lots++;
 }
 
+void oracle_note_stale_room(const void *p, unsigned pages) {
+  atomic64_t(*arenas)[SPAN_LEVELS] = library_hidden("roomy_arenas");
+  arena_t *a = arena_of(p);
+  unsigned level = pages - SPAN_LEAST;
+  size_t number = arena_slice(p) / SPAN_SLICES;
+  if (span_around(p) == NULL) park_fail("no run of pages");
+  hint_set(arena_maps(a)->roomy[level], number);
+  hint_set(&a->roomy_groups[level], number / 64);
+  hint_set(&arenas[a->number / 64][level], a->number % 64);
+}
+
 void oracle_note_sift_due(size_t size) {
   heap_t *h = own_heap();
   unsigned c = class_of(size), binned = heap_binned(h, c);
@@ -269,6 +285,7 @@ static unsigned long length_of(uintptr_t block) {
 static void add_heap(left_t *left, const heap_t *h) {
   left->heaps++;
   left->slices_kept += h->singles + h->run_slices;
+  if (h->keeps_pages) left->pages_kept += h->own->kept_pages;
   for (size_t i = 0; i < BATCH_SLOTS; i++)
     if (h->aside->batch[i].slab != NULL) left->blocks_kept += batch_count(&h->aside->batch[i]);
   for (unsigned c = 1; c < CLASS_COUNT; c++)
@@ -477,6 +494,15 @@ static uint64_t free_or_unmapped(const arena_t *a, size_t word) {
   return free | unmapped;
 }
 
+static size_t add_span(left_t *left, const slab_t *s) {
+  unsigned free = bits_count(atomic64_load_relaxed(&s->pages)), pages, live = 0;
+  for (uintptr_t at = slab_base(s); at < slab_base(s) + SPAN_SIZE; at += SPAN_PAGE)
+    if (fh.span_find((void *)at, &pages) == (void *)at) live += pages, left->large++;
+  if (free + live > 64) park_fail("a span has %u free pages and %u in use", free, live);
+  left->pages += 64 - free - live;
+  return SPAN_SLICES;
+}
+
 /* How many slices were looked at. */
 static size_t add_slice(left_t *left, const arena_t *a, size_t slice, const void *own) {
   const slab_t *s = slab_of(arena_address(a, slice));
@@ -485,6 +511,7 @@ static size_t add_slice(left_t *left, const arena_t *a, size_t slice, const void
   if (kind != SLAB_NONE && is_free) park_fail("slice %zu is free and in use", slice);
   if (kind == SLAB_SMALL) add_slab(left, s, own);
   if (kind == SLAB_NONE && !is_free) add_lost_slice(left, slice);
+  if (kind == SLAB_SPAN) return add_span(left, s);
   if (kind != SLAB_LARGE) return 1;
   left->large++;
   return atomic32_load_relaxed(&s->slices);
@@ -547,6 +574,7 @@ static void expect_nothing(left_t left) {
     park_fail("left: %u slabs that nobody owns, with %lu blocks, of %zu bytes in one",
               left.slabs_shared, left.blocks, left.block_size);
   IS_ZERO(large);
+  IS_ZERO(pages);
   IS_ZERO(huge_records);
   IS_ZERO(windows);
 }
@@ -562,9 +590,9 @@ static void expect_counts_of_nothing(void) {
 size_t blocks_in_hand = 1;
 
 /* docs/promises.md, section 3: the heaps and what they hold, and one thing in its hands. That is a
- * block, a chain, a slab, a range of slices (some may be free again), a heap that a handler made
- * superfluous, or a chunk of places. A realloc that copies has two blocks: the new one, and the
- * program's. */
+ * block, a chain, a slab, a heap that a handler made superfluous, or a chunk of places. Or it is
+ * the free pages of a span, or a range of slices, of which some may be free again. A realloc that
+ * copies has two blocks: the new one, and the program's. */
 static void expect_bounded(left_t left, unsigned heaps_most, unsigned large_most) {
   size_t slices = left.slices - left.slices_kept;
   if (left.slabs_in_hand > 1) park_fail("lost: %u slabs in hand", left.slabs_in_hand);
@@ -572,6 +600,8 @@ static void expect_bounded(left_t left, unsigned heaps_most, unsigned large_most
   if (left.places > PLACES_IN_CHUNK) park_fail("lost: %u places", left.places);
   if (left.large + left.huge_records > large_most)
     park_fail("lost: %u large and %u huge blocks", left.large, left.huge_records);
+  if (left.pages > left.pages_kept + 64)
+    park_fail("lost: %zu pages, %zu of them kept", left.pages, left.pages_kept);
   if (left.slices > left.slices_kept &&
       (slices > IN_HAND_SLICES || (left.runs > 2 && left.words > 1)))
     park_fail("lost: %zu slices in %zu runs", slices, left.runs);

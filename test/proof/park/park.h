@@ -285,6 +285,8 @@ bool oracle_lane_is_due(void);           /* does it have bins to give back, when
 void oracle_note_binned(size_t size);
 /* With its next block the heap tries again to own slabs of a class whose blocks others free. */
 void oracle_note_trial_due(size_t size);
+/* The span of block p is said to have so many pages in a row, and has not. */
+void oracle_note_stale_room(const void *p, unsigned pages);
 /* With its next bin the heap looks which blocks of the returned list lie in sparse slabs. */
 void oracle_note_sift_due(size_t size);
 /* The next sampled block of that size comes behind so many others, once the bin is empty. */

@@ -329,7 +329,7 @@ def executed(target, operation, folder):
 
 def is_report(line, functions):
     return (any(name in line for name in ("fatal(", "heap_bad_pointer(", "report_and_die(")) or
-            functions in ({"heap_bad_pointer"}, {"report_and_die"}))
+            functions in ({"heap_bad_pointer"}, {"report_and_die"}, {"span_was_freed"}))
 
 def is_background(line, functions):
     return (functions <= {"background", "sleepers_look", "sleeps"} or "sleeps(number)" in line or
@@ -358,7 +358,9 @@ def is_raced(line, functions):
                              "atomic64_add_relaxed(&unmapped_slices, n);",
                              "bitmap_release(arena_maps(a)->unmapped, from, n);") or
             ("grow_at" in functions and
-             line.strip() in ("slices_give_back(a, slice, missing);", "return false;")))
+             line.strip() in ("slices_give_back(a, slice, missing);", "return false;")) or
+            ("span_claim" in functions and line.strip().startswith("hint_set(")) or
+            ("rest_one" in functions and "arena_release_" in line))
 
 def is_refused(line, functions):
     """By a system that lets go of nothing, moves no pages, or makes no fences."""
@@ -415,7 +417,7 @@ UNSWEPT = (
     ("need as many sleeping threads as are taken together", is_together),
     ("need more than 262,144 heaps or huge blocks", is_beyond_limits),
     ("need others to be quicker sixteen times in a row", is_unlucky),
-    ("need others to claim a window, or slices, between a look and a claim", is_raced),
+    ("need others to claim or free windows, slices or pages between a look and a claim", is_raced),
     ("need a system that refuses an munmap, an mremap or a membarrier", is_refused),
     ("need a process one mapping below the most that it may have", is_at_most_mappings),
     ("need an address space with something in every window", is_crowded),

@@ -1,0 +1,424 @@
+/* span.c - four slices, whose blocks are runs of pages                                layer 4: slab
+ * Contract: span.h. */
+#include "span.h"
+
+#include "../arena/purge.h"
+#include "../os/os.h"
+
+/* Of four pages: the run that begins with one of them, for no run is that short. With which, how
+ * many pages it has beyond SPAN_LEAST - 1, and whether it was freed. */
+enum { RUN_BEGINS = 3, RUN_IS_FREED = 4, RUN_PAGES_SHIFT = 3, RUN_GRAIN = 4 };
+_Static_assert((int)SPAN_LEAST > (int)RUN_GRAIN, "no two runs begin in the same pages");
+_Static_assert(SPAN_MOST - SPAN_LEAST + 1 <= UINT8_MAX >> RUN_PAGES_SHIFT, "a run is a byte");
+enum { DISCARD_LOOKS = 8 }; /* one at a span whose pages go counts as so many */
+enum { NO_LEVEL = SPAN_LEVELS, LEVEL_LONG = SPAN_LEVELS - 1 };
+_Static_assert((int)SPAN_MOST - (int)SPAN_LEAST == (int)LEVEL_LONG,
+               "a level for each length of a run");
+
+static const uint64_t all_pages = ~(uint64_t)0;
+
+static large_table atomic64_t roomy_arenas[ARENA_MOST / 64][SPAN_LEVELS];
+
+/* ---- where it is ----------------------------------------------------------------------------- */
+
+typedef struct {
+  slab_t *span;
+  unsigned page;
+} page_t;
+
+static page_t place_of_page(const void *p) {
+  return (page_t){.span = slab_of((void *)align_down((uintptr_t)p, SPAN_SIZE)),
+                  .page = (unsigned)((uintptr_t)p % SPAN_SIZE >> SPAN_PAGE_SHIFT)};
+}
+
+static slab_t *numbered(const arena_t *a, size_t number) {
+  return slab_of(arena_address(a, number * SPAN_SLICES));
+}
+/* Among its arena's. */
+static size_t order_of(const slab_t *s) { return arena_slice((void *)slab_base(s)) / SPAN_SLICES; }
+
+static void *run_at(const slab_t *s, unsigned page) {
+  return (char *)slab_base(s) + ((size_t)page << SPAN_PAGE_SHIFT);
+}
+
+static atomic8_t *run_of(const page_t *at) { return &at->span->runs[at->page / RUN_GRAIN]; }
+
+/* What begins with that page; 0: nothing. */
+static uint8_t run_seen(const page_t *at) {
+  uint8_t run = atomic8_load_relaxed(run_of(at));
+  return (run & RUN_BEGINS) == at->page % RUN_GRAIN ? run : 0;
+}
+
+static unsigned run_pages(uint8_t run) {
+  return run < 1 << RUN_PAGES_SHIFT ? 0 : (run >> RUN_PAGES_SHIFT) + SPAN_LEAST - 1;
+}
+static bool run_is_freed(uint8_t run) { return (run & RUN_IS_FREED) != 0; }
+static bool run_is_live(uint8_t run) { return run_pages(run) != 0 && !run_is_freed(run); }
+
+static void set_run(const page_t *at, unsigned n) {
+  unsigned run = (n - SPAN_LEAST + 1) << RUN_PAGES_SHIFT | at->page % RUN_GRAIN;
+  atomic8_store_relaxed(run_of(at), (uint8_t)run);
+}
+
+/* Which of 64 arenas have a bit in `roomy_groups`. */
+static inline atomic64_t *arenas_with_room(size_t arena, unsigned level) {
+  return &roomy_arenas[arena / 64][level];
+}
+
+/* ---- hints ----------------------------------------------------------------------------------- */
+
+/* Which of the levels the longest run of ones has, or NO_LEVEL. */
+static unsigned room_of(uint64_t free) {
+  unsigned n = bits_longest_run(free);
+  return n >= SPAN_LEAST ? n - SPAN_LEAST : NO_LEVEL;
+}
+
+static void set_level(const slab_t *s, unsigned level) {
+  arena_t *a = arena_of(s);
+  arena_maps_t *m = arena_maps(a);
+  size_t number = order_of(s);
+  hint_set(m->roomy[level], number); /* S-room, S-group */
+  hint_set(&a->roomy_groups[level], number / 64);
+  hint_set(arenas_with_room(a->number, level), a->number % 64);
+}
+
+static void clear_level(slab_t *s, unsigned level) {
+  hint_clear(arena_maps(arena_of(s))->roomy[level], order_of(s)); /* S-room */
+  uint64_t free = atomic64_load_seq_cst(&s->pages);               /* S-room */
+  if (room_of(free) == level) set_level(s, level);
+}
+
+/* The word has changed. */
+static void note_new_room(slab_t *s, uint64_t before, uint64_t after) {
+  unsigned was = room_of(before), is = room_of(after);
+  if (was == is) return;
+  if (is != NO_LEVEL) set_level(s, is);
+  if (was != NO_LEVEL) clear_level(s, was);
+}
+
+/* ---- claiming -------------------------------------------------------------------------------- */
+
+/* The first page of the shortest run of at least `n` ones; `runs`: where such runs begin. */
+static unsigned tightest(uint64_t runs) {
+  unsigned best = 0, least = 65;
+  for (uint64_t heads = runs & ~(runs << 1); heads != 0; heads &= heads - 1) { /* Bound: bits */
+    unsigned at = bits_lowest(heads), more = bits_ones_below(runs >> at);
+    if (more < least) least = more, best = at;
+  }
+  return best;
+}
+
+static bool run_is_valid(const page_t *at) {
+  unsigned n = run_pages(run_seen(at));
+  HOLDS(R1, n >= SPAN_LEAST && at->page + n <= 64);
+  HOLDS(R1, (atomic64_load_relaxed(&at->span->pages) & bits_run(at->page, n)) == 0);
+  return true;
+}
+
+/* The pages are the caller's, but no run yet. */
+static void *begin_run(const page_t *at, unsigned n) {
+  set_run(at, n);
+  ASSERT_VALID(run_is_valid(at));
+  return run_at(at->span, at->page);
+}
+
+static void *claim_run_in_span(slab_t *s, unsigned n) {
+  page_t at = {s, 0};
+  atomic64_t *free = &s->pages;
+  uint64_t w = atomic64_load_relaxed(free), runs; /* relaxed: the swap reads again */
+  /* Progress: a failed swap means that another thread claimed or freed pages */
+  while ((runs = bits_runs_of(w, n)) != 0) {
+    at.page = tightest(runs);
+    uint64_t left = w & ~bits_run(at.page, n);
+    if (!atomic64_cas_seq_cst(free, &w, left)) continue; /* S-run, S-room */
+    note_new_room(s, w, left);
+    return begin_run(&at, n);
+  }
+  return NULL;
+}
+
+static unsigned lowest_from(uint64_t w, unsigned from) {
+  uint64_t above = w & ~(uint64_t)0 << from;
+  return bits_lowest(above != 0 ? above : w);
+}
+
+static void *claim_run_in_group(arena_t *a, unsigned level, size_t group, unsigned n,
+                                unsigned spread) {
+  uint64_t w = atomic64_load_relaxed(&arena_maps(a)->roomy[level][group]);
+  while (w != 0) { /* Bound: the bits of a word */
+    unsigned bit = lowest_from(w, spread);
+    slab_t *s = numbered(a, group * 64 + bit);
+    void *p = claim_run_in_span(s, n);
+    if (p != NULL) return p;
+    clear_level(s, level);
+    w &= ~((uint64_t)1 << bit);
+  }
+  return NULL;
+}
+
+/* Hints that led to nothing go, from the group's up. */
+static void *claim_run_in_arena(arena_t *a, unsigned level, unsigned n, unsigned spread) {
+  arena_maps_t *m = arena_maps(a);
+  /* relaxed: a bit that is missed was set just now. Bound: the bits of a word */
+  for (uint64_t w = atomic64_load_relaxed(&a->roomy_groups[level]); w != 0; w &= w - 1) {
+    size_t group = bits_lowest(w);
+    void *p = claim_run_in_group(a, level, group, n, spread);
+    if (p != NULL) return p;
+    hint_clear(&a->roomy_groups[level], group);                        /* S-group */
+    if (atomic64_load_seq_cst(&m->roomy[level][group]) == 0) continue; /* S-group */
+    hint_set(&a->roomy_groups[level], group);
+    hint_set(arenas_with_room(a->number, level), a->number % 64);
+  }
+  hint_clear(arenas_with_room(a->number, level), a->number % 64); /* S-group */
+  if (hint_any(&a->roomy_groups[level], 1))
+    hint_set(arenas_with_room(a->number, level), a->number % 64);
+  return NULL;
+}
+
+void *span_claim(unsigned n, unsigned spread) {
+  ASSERT(n >= SPAN_LEAST && n <= SPAN_MOST);
+  for (unsigned level = n - SPAN_LEAST; level < SPAN_LEVELS; level++)
+    for (size_t i = 0, words = (arena_count() + 63) / 64; i < words; i++)
+      /* relaxed and Bound: as in claim_run_in_arena */
+      for (uint64_t w = atomic64_load_relaxed(&roomy_arenas[i][level]); w != 0; w &= w - 1) {
+        arena_t *a = arena_at(i * 64 + bits_lowest(w));
+        void *p = a != NULL ? claim_run_in_arena(a, level, n, spread % 64) : NULL;
+        if (p != NULL) return p;
+      }
+  return NULL;
+}
+
+/* ---- from birth to end ----------------------------------------------------------------------- */
+
+/* The span's slices are the caller's. */
+static void note_span(slab_t *s, bool is_one) {
+  size_t number = order_of(s);
+  atomic64_t *word = &arena_of(s)->spans[number / 64];
+  uint64_t bit = (uint64_t)1 << number % 64;
+  if (is_one) atomic64_or_relaxed(word, bit);
+  else atomic64_and_relaxed(word, ~bit);
+}
+
+void *span_begin(void *base, bool is_clean, unsigned n) {
+  page_t at = place_of_page(base);
+  slab_t *s = slab_of(base);
+  uint64_t pages = bits_run(0, n);
+  ASSERT(at.page == 0 && atomic64_load_relaxed(&s->pages) == 0);
+  s->inverse = 0;
+  atomic_ptr_store_relaxed(&s->owner, NULL);
+  atomic_ptr_store_relaxed(&s->cell, NULL);
+  atomic64_store_relaxed(&s->size, 0);
+  for (unsigned i = 0; i < ARRAY_LENGTH(s->runs); i++) atomic8_store_relaxed(&s->runs[i], 0);
+  atomic32_store_relaxed(&s->kind, SLAB_IS_SPAN);
+  note_span(s, true);
+  *arena_touched_last(base, SPAN_SLICES) = TOUCHED_ALL;
+  atomic64_store_relaxed(&s->touched_pages, is_clean ? 0 : all_pages);
+  void *p = begin_run(&at, n);
+  atomic64_or_seq_cst(&s->pages, all_pages & ~pages); /* S-run, S-room */
+  set_level(s, LEVEL_LONG);
+  return p;
+}
+
+/* All pages are free, or were a moment ago. True: it was a span until now, and its slices are the
+ * caller's. */
+static bool end_if_free(slab_t *s) {
+  uint64_t all = all_pages;
+  if (!atomic64_cas_acquire(&s->pages, &all, 0)) return false; /* S-run */
+  hint_clear(arena_maps(arena_of(s))->roomy[LEVEL_LONG], order_of(s));
+  note_span(s, false);
+  atomic32_store_relaxed(&s->kind, 0);
+  return true;
+}
+
+/* Pages come back. True: as in `end_if_free`. */
+static bool give_back_run(slab_t *s, uint64_t pages) {
+  uint64_t before = atomic64_or_seq_cst(&s->pages, pages); /* S-run, S-room */
+  ASSERT((before & pages) == 0);
+  note_new_room(s, before, before | pages);
+  return (before | pages) == all_pages && end_if_free(s);
+}
+
+/* What was a block's may have been written. */
+static void note_touched(slab_t *s, uint64_t pages) {
+  uint64_t seen = atomic64_load_relaxed(&s->touched_pages) & pages;
+  if (seen != pages) atomic64_or_relaxed(&s->touched_pages, pages);
+}
+
+bool span_was_freed(const void *p) {
+  page_t at = place_of_page(p);
+  return (uintptr_t)p % SPAN_PAGE == 0 && run_is_freed(run_seen(&at));
+}
+
+_Noreturn static cold void refuse_run(const void *p, const char *call) {
+  fatal(span_was_freed(p) ? "double free" : "invalid pointer", p, call);
+}
+
+/* What begins at `p`: a block. */
+static uint8_t live_run(const void *p, const page_t *at, const char *call) {
+  uint8_t run = run_seen(at);
+  if ((uintptr_t)p % SPAN_PAGE != 0 || !run_is_live(run)) refuse_run(p, call);
+  return run;
+}
+
+unsigned span_pages(const void *p, const char *call) {
+  page_t at = place_of_page(p);
+  return run_pages(live_run(p, &at, call));
+}
+
+unsigned span_end_block(void *p, const char *call) {
+  page_t at = place_of_page(p);
+  uint8_t run = live_run(p, &at, call);
+  unsigned n = run_pages(run);
+  note_touched(at.span, bits_run(at.page, n));
+  /* relaxed: of two threads that free the same run one sees the other */
+  if (!atomic8_cas_relaxed(run_of(&at), &run, run | RUN_IS_FREED)) refuse_run(p, call);
+  return n;
+}
+
+void span_renew_block(void *p, unsigned n) {
+  page_t at = place_of_page(p);
+  set_run(&at, n);
+}
+
+slab_t *span_free(void *p, unsigned n) {
+  page_t at = place_of_page(p);
+  return give_back_run(at.span, bits_run(at.page, n)) ? at.span : NULL;
+}
+
+static bool claim_behind(const page_t *at, unsigned from, unsigned n) {
+  if (at->page + from + n > 64) return false;
+  atomic64_t *free = &at->span->pages;
+  uint64_t more = bits_run(at->page + from, n), w = atomic64_load_relaxed(free);
+  /* Progress: a failed swap means that another thread claimed or freed pages */
+  while ((w & more) == more) {
+    if (!atomic64_cas_seq_cst(free, &w, w & ~more)) continue; /* S-run, S-room */
+    note_new_room(at->span, w, w & ~more);
+    return true;
+  }
+  return false;
+}
+
+bool span_resize(void *p, unsigned n) {
+  page_t at = place_of_page(p);
+  unsigned have = run_pages(run_seen(&at));
+  if (n < SPAN_LEAST || n > SPAN_MOST) return false;
+  if (n > have && !claim_behind(&at, have, n - have)) return false;
+  begin_run(&at, n);
+  if (n < have) {
+    uint64_t pages = bits_run(at.page + n, have - n);
+    note_touched(at.span, pages);
+    give_back_run(at.span, pages); /* no end: the others are the caller's */
+  }
+  return true;
+}
+
+/* ---- anyone looks ---------------------------------------------------------------------------- */
+
+bool span_is_clean(const void *p) {
+  page_t at = place_of_page(p);
+  uint64_t pages = bits_run(at.page, run_pages(run_seen(&at)));
+  return (atomic64_load_relaxed(&at.span->touched_pages) & pages) == 0;
+}
+
+void *span_find(const void *p, unsigned *pages) {
+  page_t at = place_of_page(p);
+  unsigned page = at.page;
+  for (unsigned back = 0; back < SPAN_MOST && back <= page; back++) { /* Bound: SPAN_MOST */
+    at.page = page - back;
+    uint8_t run = run_seen(&at);
+    if (!run_is_live(run)) continue;
+    *pages = run_pages(run);
+    return *pages > back ? run_at(at.span, at.page) : NULL;
+  }
+  return NULL;
+}
+
+size_t span_live(const slab_t *s) {
+  size_t pages = 0;
+  for (page_t at = place_of_page(arena_described(s)); at.page < 64; at.page++) {
+    uint8_t run = run_seen(&at);
+    if (run_is_live(run)) pages += run_pages(run);
+  }
+  return pages << SPAN_PAGE_SHIFT;
+}
+
+/* ---- at rest --------------------------------------------------------------------------------- */
+
+/* Pages of the system all of which are free and some of which may be in memory. */
+static uint64_t idle_pages(uint64_t free, uint64_t touched) {
+  unsigned n = (unsigned)(os_page_size() >> SPAN_PAGE_SHIFT);
+  uint64_t of_one = ((uint64_t)1 << n) - 1, heads = bits_runs_of(free, n) & all_pages / of_one;
+  uint64_t untouched = bits_runs_of(~touched, n);
+  return (heads & ~untouched) * of_one;
+}
+
+/* The caller has claimed these pages. False: the system keeps some. */
+static bool discard_pages(slab_t *s, uint64_t pages) {
+  for (unsigned first, n; pages != 0; pages &= ~bits_run(first, n)) { /* Bound: bits */
+    first = bits_lowest(pages);
+    n = bits_ones_below(pages >> first);
+    size_t bytes = (size_t)n << SPAN_PAGE_SHIFT;
+    if (!arena_discard(run_at(s, first), bytes)) return false;
+    atomic64_add_relaxed(&arena_counts.purged, bytes);
+    atomic64_and_relaxed(&s->touched_pages, ~bits_run(first, n));
+  }
+  return true;
+}
+
+/* The caller has ended it. */
+static void release_slices(slab_t *s) {
+  void *base = (void *)slab_base(s);
+  if (atomic64_load_relaxed(&s->touched_pages) == 0) arena_release_clean(base, SPAN_SLICES);
+  else arena_release_dirty(base, SPAN_SLICES);
+}
+
+/* The second slice's. A span that went meanwhile loses nothing by it. */
+static atomic64_t *look_of(slab_t *s) {
+  return &slab_of((void *)(slab_base(s) + SLICE_SIZE))->pages;
+}
+
+/* Pages go if none changed hands since the last look, or at once. What the system keeps it is not
+ * asked for again until one does. How many looks that was worth. */
+static out_of_line size_t rest_one(slab_t *s, bool is_at_once) {
+  uint64_t w = atomic64_load_relaxed(&s->pages), seen = atomic64_load_relaxed(look_of(s));
+  uint64_t idle = idle_pages(w, atomic64_load_relaxed(&s->touched_pages));
+  if (idle == 0 || (seen == ~w && !is_at_once)) return 1;
+  atomic64_store_relaxed(look_of(s), w);
+  if (seen != w && !is_at_once) return 1;
+  if (!atomic64_cas_acquire(&s->pages, &w, w & ~idle)) return 1; /* S-run; it is in use */
+  note_new_room(s, w, w & ~idle);
+  if (!discard_pages(s, idle)) atomic64_store_relaxed(look_of(s), ~w);
+  if (give_back_run(s, idle)) release_slices(s);
+  return DISCARD_LOOKS;
+}
+
+size_t span_rest(arena_t *a, size_t group, bool is_at_once) {
+  enum { SPANS = 64 / SPAN_SLICES };
+  size_t first = group * SPANS, looks = 0;
+  /* relaxed: one that is missed began just now */
+  uint64_t spans = atomic64_load_relaxed(&a->spans[first / 64]) & bits_run(first % 64, SPANS);
+  for (; spans != 0; spans &= spans - 1) /* Bound: the bits of a word */
+    looks += rest_one(numbered(a, first / 64 * 64 + bits_lowest(spans)), is_at_once);
+  return looks;
+}
+
+/* ---- what holds ------------------------------------------------------------------------------ */
+
+bool span_is_valid(const slab_t *s) {
+  page_t at = place_of_page(arena_described(s));
+  uint64_t free = atomic64_load_relaxed(&s->pages), claimed = 0;
+  for (; at.page < 64; at.page++) {
+    uint8_t run = run_seen(&at);
+    if (!run_is_live(run)) continue;
+    run_is_valid(&at);
+    uint64_t pages = bits_run(at.page, run_pages(run));
+    HOLDS(R1, (pages & claimed) == 0);
+    claimed |= pages;
+  }
+  unsigned level = room_of(free);
+  if (level == NO_LEVEL) return true;
+  size_t number = order_of(s);
+  uint64_t roomy = atomic64_load_relaxed(&arena_maps(arena_of(s))->roomy[level][number / 64]);
+  HOLDS(R2, (roomy >> number % 64 & 1) != 0);
+  return true;
+}

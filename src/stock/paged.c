@@ -1,0 +1,68 @@
+/* paged.c - blocks of a few pages                                                    layer 5: stock
+ * Contract: paged.h. */
+#include "paged.h"
+
+#include "../arena/budget.h"
+#include "../arena/purge.h"
+#include "../support/pace.h"
+#include "stock.h"
+
+enum {
+  SPREAD = 7,         /* spans from heap to heap, so that threads rarely meet at one word */
+  KEPT_EACH = 16,     /* pages that a heap may keep for each slice that it may */
+  SPANS_WAIT_MS = 16, /* after there was no memory for one */
+};
+
+static size_t pages_for(size_t size) { return (size + SPAN_PAGE - 1) >> SPAN_PAGE_SHIFT; }
+static uint64_t bytes_in_pages(unsigned pages) { return (uint64_t)pages << SPAN_PAGE_SHIFT; }
+
+/* Near the limit a block has slices that are its own: they are fewer. So it has for a while after
+ * there was no memory for a span: each attempt to have some costs calls. */
+static out_of_line void *begin_span(heap_t *h, unsigned n) {
+  static pace_t refusals;
+  bool clean, was_refused = atomic32_load_relaxed(&refusals.wait) != 0;
+  if (budget_is_tight() || (was_refused && !pace_is_due(&refusals, os_now_ms(), 0))) return NULL;
+  void *base = magazine_claim(h, SPAN_SLICES, SPAN_SLICES, 0, &clean);
+  if (base == NULL) return pace_note(&refusals, os_now_ms(), SPANS_WAIT_MS), NULL;
+  return span_begin(base, clean, n);
+}
+
+void *paged_malloc(heap_t *h, size_t size, size_t alignment) {
+  if (heap_tag(h) != NULL || !paged_fits(size, alignment)) return NULL;
+  unsigned n = (unsigned)pages_for(size);
+  void *p = runs_take(h, n);
+  if (p == NULL) p = span_claim(n, heap_number(h) * SPREAD);
+  if (p == NULL) p = begin_span(h, n);
+  if (p == NULL) return NULL;
+  large_count(h, 1, bytes_in_pages(n));
+  return p;
+}
+
+static void give_back_pages_of(heap_t *h, void *p, unsigned n) {
+  slab_t *ended = span_free(p, n);
+  if (ended == NULL) return;
+  if (h == NULL) arena_release((void *)slab_base(ended), SPAN_SLICES);
+  else magazine_put_run(h, ended, SPAN_SLICES, SPAN_SLICES, TOUCHED_ALL);
+}
+
+void paged_free(heap_t *h, void *p, const char *call) {
+  unsigned n = span_end_block(p, call);
+  large_count(h, -1, 0 - bytes_in_pages(n));
+  if (h == NULL) return give_back_pages_of(h, p, n);
+  size_t most = magazine_singles_most() * KEPT_EACH;
+  /* Bound: PAGE_RUNS_KEPT */
+  for (run_t before; (before = runs_make_room(h, n, most)) != 0;)
+    give_back_pages_of(h, run_pages_at(before), run_page_count(before));
+  if (n <= most) runs_put(h, p, n);
+  else give_back_pages_of(h, p, n);
+}
+
+bool paged_resize(void *p, size_t size) {
+  size_t n = pages_for(size);
+  uint64_t before = bytes_in_pages(span_pages(p, "realloc"));
+  if (n > SPAN_MOST || !span_resize(p, (unsigned)n)) return false;
+  uint64_t more = bytes_in_pages((unsigned)n) - before; /* or less */
+  slab_tally_change(more, 0);
+  slab_thread_count(more, (int64_t)more > 0 ? more : 0);
+  return true;
+}
