@@ -84,7 +84,10 @@ void heap_answer_trim(heap_t *h) {
 }
 
 enum { PAGE = 1 << TOUCHED_SHIFT };
-enum { PARENTS_MS = 4 }; /* from the end of one parent's heap to that of the next */
+enum {
+  PARENTS_AT_ONCE = 32, /* places whose heaps end at once, so that a chain of forks does not grow */
+  PARENTS_MS = 4,       /* from the end of any other parent's heap to that of the next */
+};
 
 /* What its blocks of others' slabs take. A bin of these, with what was cut off it, is taken
  * to have as many as may be kept, and fresh ones to be in memory. */
@@ -135,7 +138,7 @@ bool heap_end_rest(void) {
 
 static out_of_line bool parents_are_due(void) {
   static pace_t ends;
-  return pace_take(&ends, os_now_ms(), PARENTS_MS);
+  return users_parents_sought() < PARENTS_AT_ONCE || pace_take(&ends, os_now_ms(), PARENTS_MS);
 }
 
 void heap_end_parents(void) {

@@ -171,6 +171,11 @@ uint64_t users_take_dead(size_t number, uint64_t caller) {
   return take_over_word(u, number, word, caller) ? thread : 0;
 }
 
+size_t users_parents_sought(void) {
+  users_t *u = find_words();
+  return u != NULL ? atomic32_load_relaxed(&u->next) : 0;
+}
+
 bool users_take_parents(size_t places, size_t *number) {
   users_t *u = find_words();
   for (int looks = 0; u != NULL && looks < PARENTS_LOOKS; looks++) {

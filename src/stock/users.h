@@ -53,6 +53,8 @@ hidden bool users_have_strays(void);
 /* The next place, below `places`, with such a heap, which the calling thread uses from now on.
  * False: not among those that were looked at. */
 hidden bool users_take_parents(size_t places, size_t *number);
+/* How many places were looked at for that in this process. */
+hidden size_t users_parents_sought(void);
 /* The heap of a handler of `thread`, as that said: it is found by itself from now on. */
 hidden void users_leave_behind(size_t number, uint64_t thread);
 hidden int32_t users_count(void);
