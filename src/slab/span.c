@@ -115,6 +115,14 @@ static bool run_is_valid(const page_t *at) {
   return true;
 }
 
+/* Of these pages, so many are in memory for nobody. They are the caller's, or will be free now. */
+static unsigned count_untouched(const slab_t *s, uint64_t pages) {
+  return bits_count(pages & ~atomic64_load_relaxed(&s->touched_pages));
+}
+static void note_idle(unsigned more) { /* modulo 2^32 */
+  if (more != 0) atomic64_add_relaxed(&arena_counts.idle_pages, (uint64_t)(int32_t)more);
+}
+
 /* The pages are the caller's, but no run yet. */
 static void *begin_run(const page_t *at, unsigned n) {
   set_run(at, n);
@@ -132,6 +140,7 @@ static void *claim_run_in_span(slab_t *s, unsigned n) {
     uint64_t left = w & ~bits_run(at.page, n);
     if (!atomic64_cas_seq_cst(free, &w, left)) continue; /* S-run, S-room */
     note_new_room(s, w, left);
+    note_idle(0 - count_untouched(s, w & ~left));
     return begin_run(&at, n);
   }
   return NULL;
@@ -214,6 +223,7 @@ void *span_begin(void *base, bool is_clean, unsigned n) {
   *arena_touched_last(base, SPAN_SLICES) = TOUCHED_ALL;
   atomic64_store_relaxed(&s->touched_pages, is_clean ? 0 : all_pages);
   void *p = begin_run(&at, n);
+  note_idle(count_untouched(s, all_pages & ~pages));
   atomic64_or_seq_cst(&s->pages, all_pages & ~pages); /* S-run, S-room */
   set_level(s, LEVEL_LONG);
   return p;
@@ -224,6 +234,7 @@ void *span_begin(void *base, bool is_clean, unsigned n) {
 static bool end_if_free(slab_t *s) {
   uint64_t all = all_pages;
   if (!atomic64_cas_acquire(&s->pages, &all, 0)) return false; /* S-run */
+  note_idle(0 - count_untouched(s, all_pages));
   hint_clear(arena_maps(arena_of(s))->roomy[LEVEL_LONG], order_of(s));
   note_span(s, false);
   atomic32_store_relaxed(&s->kind, 0);
@@ -293,6 +304,7 @@ static bool claim_behind(const page_t *at, unsigned from, unsigned n) {
   while ((w & more) == more) {
     if (!atomic64_cas_seq_cst(free, &w, w & ~more)) continue; /* S-run, S-room */
     note_new_room(at->span, w, w & ~more);
+    note_idle(0 - count_untouched(at->span, more));
     return true;
   }
   return false;
@@ -387,7 +399,9 @@ static out_of_line size_t rest_one(slab_t *s, bool is_at_once) {
   if (seen != w && !is_at_once) return 1;
   if (!atomic64_cas_acquire(&s->pages, &w, w & ~idle)) return 1; /* S-run; it is in use */
   note_new_room(s, w, w & ~idle);
+  unsigned before = count_untouched(s, idle);
   if (!discard_pages(s, idle)) atomic64_store_relaxed(look_of(s), ~w);
+  note_idle(count_untouched(s, idle) - before);
   if (give_back_run(s, idle)) release_slices(s);
   return DISCARD_LOOKS;
 }

@@ -126,6 +126,11 @@ static size_t earned_slices(const heap_t *h) {
   return atomic64_load_relaxed(&h->large_allocated) / RUN_EARNED;
 }
 
+size_t magazine_pages_most(const heap_t *h) {
+  size_t most = magazine_singles_most(), left = most - min_size(h->singles, most);
+  return min_size(left, earned_slices(h)) * (SLICE_SIZE >> TOUCHED_SHIFT);
+}
+
 static bool may_have_more_runs(size_t most, size_t singles) {
   if (most < RUN_LEAST) return true;
   return most < RUN_TIMES * singles ? surplus_has_room() : surplus_has_spare();

@@ -9,7 +9,6 @@
 
 enum {
   SPREAD = 7,         /* spans from heap to heap, so that threads rarely meet at one word */
-  KEPT_EACH = 16,     /* pages that a heap may keep for each slice that it may */
   SPANS_WAIT_MS = 16, /* after there was no memory for one */
 };
 
@@ -49,7 +48,7 @@ void paged_free(heap_t *h, void *p, const char *call) {
   unsigned n = span_end_block(p, call);
   large_count(h, -1, 0 - bytes_in_pages(n));
   if (h == NULL) return give_back_pages_of(h, p, n);
-  size_t most = magazine_singles_most() * KEPT_EACH;
+  size_t most = magazine_pages_most(h);
   /* Bound: PAGE_RUNS_KEPT */
   for (run_t before; (before = runs_make_room(h, n, most)) != 0;)
     give_back_pages_of(h, run_pages_at(before), run_page_count(before));

@@ -4,6 +4,7 @@
 
 #include "heaps.h"
 
+#include "../../src/stock/magazine.h"
 #include "../../src/stock/runs.h"
 
 enum { PAGE = SPAN_PAGE };
@@ -21,6 +22,12 @@ unused static void keep_nothing(void) {
   heap_t *h = heap_enter();
   runs_empty(h);
   heap_exit(h);
+}
+/* The heap may keep as much as it ever may. */
+unused static heap_t *may_keep_pages(void) {
+  for (int i = 0; i < 100; i++) fast_free(of_pages(5));
+  keep_nothing();
+  return my_heap();
 }
 
 #endif

@@ -4,7 +4,7 @@
 CORE_SMALL_PAGES
 
 TEST(runs, a_run_that_was_freed_is_handed_out_again_and_its_span_is_not_asked, "R3") {
-  heap_t *h = my_heap();
+  heap_t *h = may_keep_pages();
   char *p = of_pages(9), *wall = of_pages(5);
   uint64_t before = free_pages(p);
   for (int i = 0; i < 5; i++) {
@@ -20,7 +20,7 @@ TEST(runs, a_run_that_was_freed_is_handed_out_again_and_its_span_is_not_asked, "
 }
 
 TEST(runs, so_many_are_kept_and_so_many_pages_and_all_go_on_request, "R3") {
-  heap_t *h = my_heap();
+  heap_t *h = may_keep_pages();
   char *p[PAGE_RUNS_KEPT + 1];
   for (unsigned i = 0; i < ARRAY_LENGTH(p); i++) p[i] = of_pages(6);
   char *longest = of_pages(SPAN_MOST), *wall = of_pages(SPAN_MOST);
@@ -37,7 +37,7 @@ TEST(runs, so_many_are_kept_and_so_many_pages_and_all_go_on_request, "R3") {
 
 TEST(runs, a_thread_keeps_no_more_pages_than_option_magazine_allows, "R3") {
   core_option(OPTION_magazine, KiB(64));
-  heap_t *h = my_heap();
+  heap_t *h = may_keep_pages();
   char *p = of_pages(12), *q = of_pages(5), *longer = of_pages(17), *wall = of_pages(5);
   fast_free(p), fast_free(q);
   CHECK_EQ(h->own->kept_pages, 5u);
@@ -47,8 +47,21 @@ TEST(runs, a_thread_keeps_no_more_pages_than_option_magazine_allows, "R3") {
   check_nothing_lost();
 }
 
-TEST(runs, one_that_is_no_claimed_run_is_seen, "R3") {
+TEST(runs, a_thread_earns_the_pages_that_it_keeps_and_they_count_like_its_slices, "") {
   heap_t *h = my_heap();
+  fast_free(of_pages(5));
+  CHECK(!h->keeps_pages);
+  h = may_keep_pages();
+  CHECK_EQ(magazine_pages_most(h), 96u);
+  void *slices[3];
+  for (int i = 0; i < 3; i++) slices[i] = in_slices(SLICE_SIZE);
+  for (int i = 0; i < 3; i++) fast_free(slices[i]);
+  CHECK_EQ(magazine_pages_most(h), 48u);
+  check_nothing_lost();
+}
+
+TEST(runs, one_that_is_no_claimed_run_is_seen, "R3") {
+  heap_t *h = may_keep_pages();
   char *p = of_pages(6), *q = of_pages(5);
   fast_free(p);
   EXPECT_ABORT((h->own->page_runs[0] = (uintptr_t)q | 6, runs_are_valid(h)), "invariant R3");
@@ -65,6 +78,7 @@ TEST(runs, many_threads_keep_none, "") {
 }
 
 static void allocate_and_free(void *block) {
+  may_keep_pages();
   *(char **)block = of_pages(5);
   fast_free(of_pages(8));
 }

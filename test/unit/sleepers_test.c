@@ -122,7 +122,7 @@ TEST(sleepers, all_that_a_sleeping_thread_keeps_is_taken_and_it_goes_on, "") {
 }
 
 static void keep_one_run(void) {
-  fast_free(fast_malloc(20000));
+  for (int i = 0; i < 100; i++) fast_free(fast_malloc(20000));
   its_heap = heap_of_thread();
 }
 TEST(sleepers, a_thread_that_keeps_nothing_but_a_run_of_pages_loses_it, "") {

@@ -51,6 +51,7 @@ TEST(span, what_is_no_live_block_is_refused, "R1") {
   check_nothing_lost();
 }
 
+static uint64_t idle_pages(void) { return atomic64_load_relaxed(&arena_counts.idle_pages); }
 TEST(span, free_pages_of_a_span_at_rest_go_back_and_so_do_all_on_request, "R1") {
   char *p = of_pages(30), *wall = of_pages(5);
   memset(p, 7, (size_t)30 * PAGE), memset(wall, 7, (size_t)5 * PAGE);
@@ -60,13 +61,15 @@ TEST(span, free_pages_of_a_span_at_rest_go_back_and_so_do_all_on_request, "R1") 
   keep_nothing();
   CHECK_EQ(span_rest(a, group, false), 1u);
   CHECK_EQ(os_resident(p, SPAN_SIZE), (size_t)35 * PAGE); /* a look */
+  uint64_t idle = idle_pages();
   CHECK_GT(span_rest(a, group, false), 1u);
   CHECK_EQ(os_resident(p, SPAN_SIZE), (size_t)5 * PAGE);
+  CHECK_EQ(idle_pages(), idle + 30);
   uint64_t before = os_fake.calls[OS_FAKE_DISCARD];
   span_rest(a, group, true);
   CHECK_EQ(os_fake.calls[OS_FAKE_DISCARD], before); /* nothing lies there any more */
   CHECK_EQ(of_pages(30), (void *)p);
-  CHECK(large_is_clean(p));
+  CHECK(large_is_clean(p) && idle_pages() == idle);
   memset(p, 7, (size_t)30 * PAGE);
   fast_free(p);
   heap_collect(true);
