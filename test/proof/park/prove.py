@@ -386,7 +386,8 @@ def is_of_growth(line, functions):
 def is_of_parents(line, functions):
     return (functions <= {"begin_in_child", "settle_own", "adopt", "users_settle",
                           "users_leave_behind", "users_take_parents", "pool_claim_parents",
-                          "heap_end_parents", "repair", "sleepers_end_parents",
+                          "heap_end_parents", "parents_are_due", "users_parents_sought",
+                          "repair", "sleepers_end_parents",
                           "sleepers_end_parents.part.0"} or
             line.strip().startswith("users_keep(number); /* whoever took it"))
 
