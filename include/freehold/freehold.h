@@ -400,7 +400,7 @@ typedef struct fh_stats {
   uint64_t live_bytes;      /* block sizes of live small blocks, and sizes of large and huge ones */
   uint64_t peak_committed;  /* most that `committed` has been */
   /* blocks */
-  uint64_t large_live;      /* live blocks of whole slices inside an arena */
+  uint64_t large_live;      /* live blocks above 16 KiB inside an arena */
   uint64_t large_allocated; /* such blocks since start */
   uint64_t huge_live;       /* live blocks with a mapping of their own */
   uint64_t huge_allocated;  /* such blocks since start */

@@ -261,7 +261,9 @@ bool span_was_freed(const void *p) {
 }
 
 _Noreturn static cold void refuse_run(const void *p, const char *call) {
-  fatal(span_was_freed(p) ? "double free" : "invalid pointer", p, call);
+  unsigned pages; /* of a block in the middle of which it lies */
+  bool is_inside = span_find(p, &pages) != NULL;
+  fatal(span_was_freed(p) && !is_inside ? "double free" : "invalid pointer", p, call);
 }
 
 /* What begins at `p`: a block. */

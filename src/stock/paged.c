@@ -15,12 +15,13 @@ enum {
 static size_t pages_for(size_t size) { return (size + SPAN_PAGE - 1) >> SPAN_PAGE_SHIFT; }
 static uint64_t bytes_in_pages(unsigned pages) { return (uint64_t)pages << SPAN_PAGE_SHIFT; }
 
-/* Near the limit a block has slices that are its own: they are fewer. So it has for a while after
- * there was no memory for a span: each attempt to have some costs calls. */
+/* If a span would go beyond the limit the block has slices that are its own: one, as a rule. So it
+ * has for a while after there was no memory for a span: each attempt to have some costs calls. */
 static out_of_line void *begin_span(heap_t *h, unsigned n) {
   static pace_t refusals;
   bool clean, was_refused = atomic32_load_relaxed(&refusals.wait) != 0;
-  if (budget_is_tight() || (was_refused && !pace_is_due(&refusals, os_now_ms(), 0))) return NULL;
+  if (budget_is_spent(SPAN_SIZE) || (was_refused && !pace_is_due(&refusals, os_now_ms(), 0)))
+    return NULL;
   void *base = magazine_claim(h, SPAN_SLICES, SPAN_SLICES, 0, &clean);
   if (base == NULL) return pace_note(&refusals, os_now_ms(), SPANS_WAIT_MS), NULL;
   return span_begin(base, clean, n);

@@ -69,10 +69,11 @@
     "Bytes made present at a time, at most 64K more than magazine, when a class below 1 KiB "    \
     "grows fast; 0 leaves each page to its first touch.")                                        \
   X(magazine,       size,  KiB(384), 0,         MiB(64),         ANY,                            \
-    "Bytes of free slices of 64K that one thread may keep for itself. In runs of 2 to 12 "       \
-    "slices, of freed large blocks, four times as much if it allocates many of these. Where "    \
-    "more than two processors run threads it may keep more, if all threads together have room: " \
-    "sixteen times as much in runs, and 8M besides in single slices.")                           \
+    "Bytes of free slices of 64K that one thread may keep for itself, and so many at most in "   \
+    "runs of pages, of freed blocks up to 128K. In runs of 2 to 12 slices, of larger ones, four " \
+    "times as much if it allocates many of these. Where more than two processors run threads it " \
+    "may keep more, if all threads together have room: sixteen times as much in runs, and 8M "    \
+    "besides in single slices.")                                                                  \
   X(caching_threads, int,  1024,     1,         1000000,         ANY,                            \
     "While more threads than this have called malloc and not ended, each keeps next to nothing " \
     "for its next calls, which take more time then.")                                            \

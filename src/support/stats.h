@@ -47,7 +47,7 @@
   X(peak_committed, MEMORY, BYTES, SLICES(arena_counts.peak_committed), 0, "", END,                \
     "most that `committed` has been")                                                              \
   X(large_live, BLOCKS, COUNT, HEAPS(large_live), 0, "", END,                                      \
-    "live blocks of whole slices inside an arena")                                                 \
+    "live blocks above 16 KiB inside an arena")                                                    \
   X(large_allocated, BLOCKS, COUNT, HEAPS(large_allocated), 0, "", END, "such blocks since start") \
   X(huge_live, BLOCKS, COUNT, COUNTER(heap_counts.huge_live), 0, "", END,                          \
     "live blocks with a mapping of their own")                                                     \

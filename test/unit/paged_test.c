@@ -63,8 +63,15 @@ TEST(paged, without_memory_for_a_span_a_block_has_a_slice_and_the_next_ones_do_n
   check_nothing_lost();
 }
 
-TEST(paged, near_the_limit_a_block_has_a_slice_of_its_own, "") {
+TEST(paged, beyond_a_soft_limit_blocks_share_spans_as_ever, "") {
   core_option(OPTION_memory_soft, 1);
+  void *big = fast_malloc(MiB(1)), *p = fast_malloc(20000), *q = fast_malloc(20000);
+  CHECK(is_paged(p) && span_around(p) == span_around(q));
+  fast_free(p), fast_free(q), fast_free(big);
+}
+
+TEST(paged, near_the_limit_a_block_has_a_slice_of_its_own, "") {
+  core_option(OPTION_memory_limit, (int64_t)MiB(1) + 3 * SLICE_SIZE);
   void *big = fast_malloc(MiB(1));
   uint64_t before = committed();
   void *p = fast_malloc(20000);

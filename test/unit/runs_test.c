@@ -60,6 +60,14 @@ TEST(runs, a_thread_earns_the_pages_that_it_keeps_and_they_count_like_its_slices
   check_nothing_lost();
 }
 
+TEST(runs, all_threads_together_keep_so_much_and_each_a_slice_s_worth, "") {
+  heap_t *h = may_keep_pages();
+  pretend_users(256);
+  CHECK_EQ(magazine_pages_most(h), 32u);
+  pretend_users(1000);
+  CHECK_EQ(magazine_pages_most(h), 16u);
+}
+
 TEST(runs, one_that_is_no_claimed_run_is_seen, "R3") {
   heap_t *h = may_keep_pages();
   char *p = of_pages(6), *q = of_pages(5);

@@ -51,6 +51,16 @@ TEST(span, what_is_no_live_block_is_refused, "R1") {
   check_nothing_lost();
 }
 
+TEST(span, a_pointer_into_a_block_is_no_double_free_though_a_run_once_began_there, "") {
+  char *p = of_pages(5), *q = of_pages(5), *wall = of_pages(54);
+  fast_free(p), fast_free(q);
+  keep_nothing();
+  CHECK_EQ(of_pages(10), (void *)p);
+  EXPECT_ABORT(fast_free(q), "invalid pointer");
+  fast_free(p), fast_free(wall);
+  check_nothing_lost();
+}
+
 static uint64_t idle_pages(void) { return atomic64_load_relaxed(&arena_counts.idle_pages); }
 TEST(span, free_pages_of_a_span_at_rest_go_back_and_so_do_all_on_request, "R1") {
   char *p = of_pages(30), *wall = of_pages(5);
