@@ -6,7 +6,7 @@
  * Sync:    S-run   giving bits back (release) -> claiming them (acquire): the pages and what `runs`
  *                  says of them; the first bits of a span -> claiming them: its descriptor.
  *          S-room, S-group (hint.h): `pages` changes, then the bit of its longest run is set, then
- *                  the old one is cleared, and `free` read again. All seq_cst.
+ *                  the old one is cleared, and `pages` read again. All seq_cst.
  * Holds:   R1 a page that is free begins no run, and a run's pages are claimed
  *          R2 at rest a span has its bit among those of its longest free run
  *
