@@ -329,7 +329,8 @@ def executed(target, operation, folder):
 
 def is_report(line, functions):
     return (any(name in line for name in ("fatal(", "heap_bad_pointer(", "report_and_die(")) or
-            functions in ({"heap_bad_pointer"}, {"report_and_die"}, {"span_was_freed"}))
+            functions in ({"heap_bad_pointer"}, {"report_and_die"}, {"refuse_run"},
+                          {"span_was_freed"}))
 
 def is_background(line, functions):
     return (functions <= {"background", "sleepers_look", "sleeps"} or "sleeps(number)" in line or
