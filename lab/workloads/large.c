@@ -1,7 +1,7 @@
 /* large.c - blocks of many pages, replaced at random */
 #include "threads.h"
 
-enum { THREADS_MOST = 256, SLOTS_MOST = 100000 };
+enum { THREADS_MOST = 256, SLOTS_MOST = 100000, WRITTEN_BYTE = 0x5A };
 
 static long threads = 1, pairs = 5000, slots = 64, low = 20 * 1024, high = 8 << 20;
 static const char *touch = "pages";
@@ -21,13 +21,14 @@ static size_t size_next(bench_rng_t *rng) {
 
 static void *worker_body(void *argument) {
   worker_t *w = argument;
-  bool all_pages = strcmp(touch, "pages") == 0;
+  bool all_pages = strcmp(touch, "pages") == 0, all = strcmp(touch, "all") == 0;
   for (long i = 0; i < pairs; i++) {
     uint32_t slot = bench_below(&w->rng, (uint32_t)slots);
     free(w->blocks[slot]);
     size_t size = size_next(&w->rng);
     char *p = bench_malloc(size);
-    bench_touch_pages(p, 0, all_pages ? size : 1);
+    if (all) memset(p, WRITTEN_BYTE, size);
+    else bench_touch_pages(p, 0, all_pages ? size : 1);
     w->blocks[slot] = p;
   }
   return NULL;
@@ -39,8 +40,8 @@ static bench_option_t options[] = {
   BENCH_NUMBER("slots", slots, 1, SLOTS_MOST, "blocks of each thread"),
   BENCH_NUMBER("low", low, 1 << 14, 1 << 28, "smallest block"),
   BENCH_NUMBER("high", high, 1 << 14, 1 << 28, "largest block"),
-  BENCH_WORD("touch", touch, "pages|first",
-             "what is written: a byte of every page, or the first alone"),
+  BENCH_WORD("touch", touch, "pages|first|all",
+             "what is written: a byte of every page, the first alone, or all bytes"),
   BENCH_SEED,
   BENCH_END,
 };
@@ -48,10 +49,9 @@ static bench_option_t options[] = {
 static const bench_program_t program = {
   .name = "large",
   .about =
-    "blocks from 20 KiB to 8 MiB, replaced at random\n\n"
+    "blocks of many pages, replaced at random\n\n"
     "Every doubling of the size is as likely as any other. `ns` is wall time divided by the pairs\n"
-    "of malloc and free of all threads, the writing of the pages included. Definition: freehold's\n"
-    "own.",
+    "of malloc and free of all threads, the writing included. Definition: freehold's own.",
   .operation = "pairs of malloc and free, those of all threads",
   .example = "large --slots 256 --touch first",
   .options = options,

@@ -1,6 +1,7 @@
 /* outside_probe.c - a program for outside_test.py to look into: outside_probe WHAT
  *   still      a known set of blocks, then waits
  *   sparse     few blocks of `pin_entry` keep many slabs, then waits
+ *   gaps       1,000 blocks of ten pages of which each second one is free again, then waits
  *   storm N    N threads that allocate and free for ever
  *   hung N     likewise, until a signal's handler interrupts each and never returns
  * It writes "ready" and its own statistics, as JSON, to standard output. It ends with its input, of
@@ -46,6 +47,12 @@ static void make_sparse(void) {
     if (i % ONE_IN != 0) free(kept[i]);
 }
 
+static void make_gaps(void) {
+  enum { BLOCKS = 1000, SIZE = 10 * 4096 };
+  for (int i = 0; i < BLOCKS; i++) kept[i] = use_session(SIZE);
+  for (int i = 0; i < BLOCKS; i += 2) free(kept[i]);
+}
+
 static void *storm(void *number) {
   enum { BLOCKS = 1024 };
   void *blocks[BLOCKS] = {NULL};
@@ -81,6 +88,7 @@ int main(int argc, char **argv) {
   int count = argc > 2 ? atoi(argv[2]) : 0;
   if (strcmp(argv[1], "still") == 0) make_still();
   if (strcmp(argv[1], "sparse") == 0) make_sparse();
+  if (strcmp(argv[1], "gaps") == 0) make_gaps();
   for (int i = 0; i < count; i++) pthread_create(&threads[i], NULL, storm, (void *)(size_t)i);
   if (strcmp(argv[1], "hung") == 0) hang_all(threads, count);
   setvbuf(stdout, NULL, _IONBF, 0);

@@ -384,6 +384,14 @@ class Outside(unittest.TestCase):
         within = parts["of that, in slabs of which less than a quarter is live"]
         self.assertAlmostEqual(sum(parts.values()) - within, 100, delta=3)
 
+    def test_why_counts_free_pages_between_large_blocks_and_says_what_lowers_them(self):
+        with Target("gaps") as target:
+            text = outside("why", target.pid).stdout
+        for part in "in live blocks", "free pages between large blocks of up to 128 KiB":
+            size = re.search(rf"([\d.]+)M +[\d.]+%  {part}\n", text).group(1)
+            self.assertAlmostEqual(float(size), 500 * 10 * 4096 / 2**20, delta=1.5)
+        self.assertRegex(text, r"[\d.]+M  malloc_trim: free pages between large blocks")
+
     def test_why_names_who_holds_what_lives_in_cpp_without_what_templates_were_given(self):
         probe = support.program("outside_names")
         with Target(probe=probe, options="profile_interval:16K") as target:

@@ -55,20 +55,26 @@ static void add_large(view_t *v, const slab_t *s, void *base) {
 }
 
 /* Each run of its pages is a large block. */
-static void add_span(view_t *v, const slab_t *s, void *base) {
-  view_class_t one = {.live = span_live(s), .resident = os_resident(base, SPAN_SIZE)};
+static void add_span(view_t *v, void *base) {
+  view_class_t one = {.resident = os_resident(base, SPAN_SIZE)};
+  uint64_t touched = 0;
   unsigned pages;
-  for (size_t at = 0; at < SPAN_SIZE; at += SPAN_PAGE)
-    one.slabs += span_find((char *)base + at, &pages) == (char *)base + at;
-  if (one.resident > one.live) one.free = one.resident - one.live;
-  else one.untouched = one.live - one.resident;
+  for (char *p = base; p < (char *)base + SPAN_SIZE; p += SPAN_PAGE) {
+    if (span_find(p, &pages) != p) continue;
+    size_t size = (size_t)pages << SPAN_PAGE_SHIFT;
+    one.slabs++;
+    one.live += size;
+    touched += os_resident(p, size);
+  }
+  one.untouched = one.live > touched ? one.live - touched : 0;
+  v->idle_pages += one.resident > touched ? one.resident - touched : 0;
   add_to(&v->classes[0], &one);
 }
 
 static bool add_slab(slab_t *s, uint32_t word, void *context) {
   void *base = (void *)slab_base(s);
   if (slab_kind(word) == SLAB_LARGE) add_large(context, s, base);
-  else if (slab_kind(word) == SLAB_SPAN) add_span(context, s, base);
+  else if (slab_kind(word) == SLAB_SPAN) add_span(context, base);
   else if (word < CLASS_COUNT) add_small(context, s, word, base);
   else ((view_t *)context)->changed++;
   return true;

@@ -27,7 +27,8 @@ typedef struct {
   view_heap_t *heaps; /* those that were ever used; the ones that keep most come first */
   size_t heap_count;
   uint64_t kept_blocks, kept_slices; /* bytes, of all heaps */
-  uint64_t idle; /* of free slices that were not yet given back: what is in memory */
+  /* What is in memory of free slices that were not yet given back, and of free pages in spans. */
+  uint64_t idle, idle_pages;
   uint64_t huge_live, huge_resident, metadata_resident;
   uint64_t changed; /* slabs and lists that changed while they were read */
 } view_t;

@@ -30,16 +30,17 @@ static uint64_t less(uint64_t from, uint64_t what) { return from > what ? from -
 
 static void write_sum(const view_t *v) {
   uint64_t whole = in_memory(v), tails = v->classes[0].free, maps = v->metadata_resident;
-  uint64_t in_slabs = v->total.free - tails, dirty = v->idle;
+  uint64_t in_slabs = v->total.free - tails, dirty = v->idle, pages = v->idle_pages;
   uint64_t held = less(v->total.live - v->total.untouched, v->kept_blocks) + v->huge_resident;
-  uint64_t known = held + v->kept_blocks + in_slabs + tails + dirty + v->kept_slices;
+  uint64_t known = held + v->kept_blocks + in_slabs + tails + pages + dirty + v->kept_slices;
   printf("in memory %s, of %s\n", outside_size(whole), target_title());
   write_part(held, whole, "in live blocks");
   write_part(v->kept_blocks, whole, "free blocks that threads keep for their next calls");
   write_part(in_slabs, whole, "free blocks in slabs with live ones");
   write_part(v->total.sparse_free, whole,
              "    of that, in slabs of which less than a quarter is live");
-  write_part(tails, whole, "behind large blocks, in their last slice");
+  write_part(pages, whole, "free pages between large blocks of up to 128 KiB");
+  write_part(tails, whole, "behind larger ones, in their last slice");
   write_part(v->kept_slices, whole, "empty slices that threads keep");
   write_part(dirty, whole, "empty slices that were not yet given back");
   write_part(maps, whole, "descriptors, maps and heaps");
@@ -66,12 +67,13 @@ static void write_options(const view_t *v) {
            (long long)option_get(OPTION_purge_delay_ms));
   printf("what would lower it, at most by\n");
   write_advice(v->idle, whole, delay);
+  write_advice(v->idle_pages, whole, "malloc_trim: free pages between large blocks");
   write_advice(v->kept_slices, whole,
                "magazine:0; or malloc_trim, once each thread has called again");
   write_advice(resting, whole, "fh_collect(true) or malloc_trim: heaps that rest");
   write_advice(v->kept_blocks, whole, "malloc_trim, for threads that call again");
   if (option_get(OPTION_background) == 0)
-    write_advice(v->idle + v->total.sparse_free, whole,
+    write_advice(v->idle + v->idle_pages + v->total.sparse_free, whole,
                  "background:on, if the program is quiet now and then");
   write_advice(v->total.sparse_free, whole,
                "the program alone: by freeing what holds sparse slabs, below");
