@@ -207,12 +207,7 @@ static int run_read_flags(int argc, char **argv, char **text) {
     }
     const char *folder = run_folder_of((option_t)i, optarg);
     if (asprintf(&whole, "%s%s%s", folder, folder[0] != '\0' ? "/" : "", optarg) < 0) abort();
-    if (!option_parse((option_t)i, whole, strlen(whole), &value)) {
-      char range[64];
-      fprintf(stderr, "freehold: option %s: '%.80s' is not in %s\n", option_info[i].name, whole,
-              command_range((option_t)i, range, sizeof range));
-      return EXIT_BAD_USE;
-    }
+    if (!outside_parse_option((option_t)i, whole, &value)) return EXIT_BAD_USE;
     if (strchr(whole, ',') != NULL) {
       fprintf(stderr, "freehold: option %s: '%.80s' has a comma, which ends an option\n",
               option_info[i].name, whole);
@@ -284,6 +279,11 @@ static int command_help(FILE *to) {
     "  freehold map TARGET       what is in each slice; --page FILE for a picture\n"
     "  freehold profile TARGET   its heap profile, for pprof\n"
     "  freehold inspect CORE     what a dead process had\n"
+    "  freehold profile --start TARGET, freehold profile --stop TARGET\n"
+    "      the process samples from now on, or no more\n"
+    "  freehold set OPTION:VALUE TARGET\n"
+    "      sets an option of a process that runs\n"
+    "  freehold trim TARGET      gives its free memory back, as malloc_trim does\n"
     "      these read a process on freehold from outside, without its help: TARGET is its number,\n"
     "      its name or a core file; 'freehold stats --help' and so on tell more\n"
     "  freehold trace FILE [--sum] [--json] ...\n"
@@ -332,7 +332,8 @@ static int command_dispatch(int argc, char **argv) {
     const char *verb;
     int (*run)(int argc, char **argv);
   } outside[] = {{"top", command_top}, {"stats", command_stats},     {"why", command_why},
-                 {"map", command_map}, {"profile", command_profile}, {"inspect", command_inspect}};
+                 {"map", command_map}, {"profile", command_profile}, {"inspect", command_inspect},
+                 {"set", command_set}, {"trim", command_trim}};
   const char *verb = argc > 1 ? argv[1] : "";
   for (unsigned i = 0; i < ARRAY_LENGTH(outside); i++)
     if (strcmp(verb, outside[i].verb) == 0) return outside[i].run(argc - 1, argv + 1);
@@ -348,7 +349,7 @@ static int command_dispatch(int argc, char **argv) {
   if (verb[0] == '\0') return command_help(stderr), EXIT_BAD_USE;
   fprintf(stderr,
           "freehold: there is no command '%s': run, top, stats, why, map, profile, inspect, "
-          "options, trace, version, help\n",
+          "set, trim, options, trace, version, help\n",
           verb);
   return EXIT_BAD_USE;
 }

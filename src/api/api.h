@@ -70,7 +70,7 @@ hidden void api_deferred(bool force);
 /* What the budget has to report: the callback for pressure, or a line about the container's files.
  * False: there is no news, or this is not the moment. */
 hidden bool api_report_news(void);
-/* Reports it, and answers a wish for a trace. Called where no heap is marked. */
+/* Reports it, and answers a request of the command. Called where no heap is marked. */
 hidden void api_news(void);
 static always_inline void api_look_for_news(void) {
   if (unlikely(atomic32_load_relaxed(&budget.news) != 0)) api_news();
@@ -150,6 +150,9 @@ hidden void api_profile_start(void);
 hidden void api_profile_end(void);
 /* What the option `guard_interval` asks for, at load. */
 hidden void api_guard_start(void);
+/* Begin and end a trace at run time: 0, or errno. */
+hidden int api_trace_begin(const char *path);
+hidden int api_trace_stop(void);
 /* What the option `trace` asks for. */
 hidden void api_trace_start(void);
 hidden void api_trace_end(void);

@@ -31,6 +31,7 @@ static __attribute__((constructor(101))) void load(void) {
   api_start();
   api_foreign_start();
   api_operators_start();
+  os_backtrace_start(); /* it may lock: later is too late for it */
   if (option_get(OPTION_reserve_huge_pages) != 0)
     added_reserve((size_t)option_get(OPTION_reserve_huge_pages),
                   (int)option_get(OPTION_reserve_node));

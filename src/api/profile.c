@@ -16,7 +16,6 @@
 
 FH_API bool fh_profile_start(size_t interval) {
   api_start();
-  if (interval != 0) os_backtrace_start();
   if (sample_start(interval)) return true;
   api_no_memory();
   return false;
@@ -74,15 +73,15 @@ static void write_freed(pprof_t *p, uint32_t n, const callstack_t *s, const uint
     for (uint32_t k = 0; of != NULL && k < callstack_length(of); k++) frames[count++] = part[k];
     if (i == 1) frames[count++] = PPROF_FREED_BY;
   }
-  uint64_t values[] = {blocks_of(&s->freed), bytes_of(&s->freed),
-                       atomic64_load_relaxed(&s->lifetime)};
-  if (values[0] != 0) pprof_sample(p, frames, count, values, NULL, 0);
+  uint64_t values[] = {atomic64_load_relaxed(&s->lifetime), blocks_of(&s->freed),
+                       bytes_of(&s->freed)};
+  if (values[1] != 0) pprof_sample(p, frames, count, values, NULL, 0);
 }
 
 static void write_lifetimes(pprof_t *p) {
+  pprof_value_type(p, "lifetime", "milliseconds"); /* pprof shows the last one */
   pprof_value_type(p, "freed_objects", "count");
   pprof_value_type(p, "freed_space", "bytes");
-  pprof_value_type(p, "lifetime", "milliseconds");
   write_stacks(p, 0, callstack_count(), write_freed);
   write_stacks(p, CALLSTACKS, callstack_pairs_end(), write_freed);
 }

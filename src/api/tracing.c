@@ -1,7 +1,6 @@
 /* tracing.c - begins and ends a trace: at load, at exit, and when it is asked for      layer 8: api
  * Owns:    nothing.   Called by: the program, api.   Calls: start.c, callback.c, support, os.
- * Threads: any; what a signal handler may call waits for nobody. No heap is marked.
- * Sync:    S-trace: a wish of the command `freehold`, and its answer (trace.h). */
+ * Threads: any; what a signal handler may call waits for nobody. No heap is marked. */
 #include "api.h"
 
 #include <errno.h>
@@ -9,8 +8,8 @@
 #include "../../include/freehold/freehold.h"
 #include "../support/trace.h"
 
-/* The file is there before any thread finds its fast paths closed. 0, or errno. */
-static int start_tracing(const char *path) {
+/* The file is there before any thread finds its fast paths closed. */
+int api_trace_begin(const char *path) {
   static const uint8_t errors[] = {
     [TRACE_BEGUN] = 0, [TRACE_BUSY] = EALREADY, [TRACE_NO_FILE] = EIO, [TRACE_NO_ROOM] = ENOSPC};
   if (path == NULL || *path == '\0') return EINVAL;
@@ -22,7 +21,7 @@ static int start_tracing(const char *path) {
 }
 
 /* Another trace begins only after trace_stopped. */
-static int stop_tracing(void) {
+int api_trace_stop(void) {
   if (!trace_stop()) return ESRCH;
   api_open();
   trace_stopped();
@@ -37,36 +36,15 @@ static bool set_errno(int error) {
 
 FH_API bool fh_trace_start(const char *path) {
   api_start();
-  return set_errno(start_tracing(path));
+  return set_errno(api_trace_begin(path));
 }
 
 FH_API bool fh_trace_stop(void) {
   api_start();
-  return set_errno(stop_tracing());
-}
-
-/* One of the threads that find it answers. */
-static void answer_wish(void) {
-  trace_wish_t *w = &trace_wish;
-  uint32_t wanted = atomic32_load_relaxed(&w->wanted); /* relaxed: the swap reads again */
-  if (wanted == TRACE_WANT_NOTHING) return;
-  if (!atomic32_cas_acquire(&w->wanted, &wanted, TRACE_WANT_NOTHING)) return; /* S-trace */
-  if (atomic32_load_relaxed(&w->process) != os_process()) return;
-  uint32_t number = atomic32_load_relaxed(&w->number);
-  w->path[sizeof w->path - 1] = '\0';
-  int error = os_is_raised()               ? EPERM
-              : wanted == TRACE_WANT_BEGIN ? start_tracing(w->path)
-                                           : stop_tracing();
-  atomic32_store_relaxed(&w->error, (uint32_t)error);
-  atomic32_store_release(&w->answered, number); /* S-trace */
-}
-
-cold void api_news(void) {
-  if (api_report_news()) answer_wish();
+  return set_errno(api_trace_stop());
 }
 
 void api_trace_start(void) {
-  if (option_get(OPTION_trace_ring) != 0) os_backtrace_start();
   if (option_text(OPTION_trace) != NULL && !trace_open())
     api_report_mistake(OPTION_trace, option_text(OPTION_trace), "the file cannot be made");
 }

@@ -210,7 +210,8 @@ hidden bool os_thread_start(void (*run)(void));
 hidden void os_sleep_ms(uint32_t ms); /* for the background thread alone */
 
 /* ---- call stacks (unwind.c) ---- */
-/* Lets os_backtrace know the tables of other files. May lock. */
+/* Lets os_backtrace know the tables of other files: until then it goes by frame pointers there. May
+ * lock, so it is called while the library is loaded. */
 hidden void os_backtrace_start(void);
 /* Return addresses, the innermost first, without the shared library's own; how many there are. By
  * unwind tables where there are any, or by frame pointers alone. */

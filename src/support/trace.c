@@ -30,9 +30,6 @@ typedef struct {
 static atomic32_t serials; /* a child of fork goes on counting. relaxed: each is drawn once */
 static __thread trace_here_t trace_here __attribute__((tls_model("initial-exec")));
 
-large_table trace_wish_t trace_wish;
-LAYOUT_VARIABLE(trace_wish);
-
 /* ---- records --------------------------------------------------------------------------------- */
 
 static unsigned char *put_difference(unsigned char *at, uint64_t *last, uint64_t word) {

@@ -2,8 +2,7 @@
  * Owns:    each thread's place in the trace; trace_file.h has the file.   Called by: enter.c, api,
  *          tools.   Calls: os, trace_file.
  * Threads: any, also in signal handlers and before main. No lock, no wait, no allocation.
- * Sync:    S-trace  append_record (release) -> whoever reads `used` (acquire): whole records; a
- *                   command's writes to trace_wish -> answer_wish (acquire).
+ * Sync:    S-trace  append_record (release) -> whoever reads `used` (acquire): whole records.
  *
  * Format, version 3, little endian; version 2 had no code. A file is chunks of TRACE_CHUNK bytes.
  * The first one begins with trace_head_t, any other with trace_chunk_t. Behind that come records,
@@ -112,20 +111,6 @@ hidden uint64_t *trace_freeing(void);
  * was. `failed` says that there may have been a later one: what is older than some thread's ring,
  * or lost, nobody knows. False: there is none, or the address was handed out since. */
 hidden bool trace_find_free(uintptr_t address, trace_event_t *found);
-
-/* ---- asked for from outside ------------------------------------------------------------------ */
-
-/* The command `freehold` writes a wish into the process's memory: the path, then the number, then
- * what it wants. Some slow call finds it, and answers. */
-typedef enum { TRACE_WANT_NOTHING, TRACE_WANT_BEGIN, TRACE_WANT_END } trace_want_t;
-typedef struct {
-  atomic32_t wanted;           /* trace_want_t; S-trace */
-  atomic32_t process;          /* whose it is: children inherit it. relaxed: before `wanted` */
-  atomic32_t number, answered; /* the same: that is the answer; S-trace */
-  atomic32_t error;            /* relaxed: likewise. 0: done */
-  char path[TRACE_NAME_MOST];
-} trace_wish_t;
-extern hidden trace_wish_t trace_wish;
 
 /* ---- reading --------------------------------------------------------------------------------- */
 

@@ -390,14 +390,14 @@ class Outside(unittest.TestCase):
         for part in "in live blocks", "free pages between large blocks of up to 128 KiB":
             size = re.search(rf"([\d.]+)M +[\d.]+%  {part}\n", text).group(1)
             self.assertAlmostEqual(float(size), 500 * 10 * 4096 / 2**20, delta=1.5)
-        self.assertRegex(text, r"[\d.]+M  malloc_trim: free pages between large blocks")
+        self.assertRegex(text, r"[\d.]+M  freehold trim \d+, or malloc_trim\(0\) in it")
 
     def test_why_names_who_holds_what_lives_in_cpp_without_what_templates_were_given(self):
         probe = support.program("outside_names")
         with Target(probe=probe, options="profile_interval:16K") as target:
             text = outside("why", "--rows", "2", target.pid).stdout
-        lives = text.split("who holds most of what lives, by the samples\n")[1]
-        rows = re.findall(r"^ +(\S+[KM]), from .* old, allocated by\n"
+        lives = text.split("whose live blocks are most, by the samples\n")[1]
+        rows = re.findall(r"^ +(\S+[KM]) in \d+ samples?, from .* old, allocated by\n"
                           r" +(.*) \(outside_names.cc:\d+\)$", lives, re.M)
         self.assertEqual([name for _, name in rows],
                          ["shop::cache_t<...>::add(unsigned long)",
@@ -619,7 +619,7 @@ class Outside(unittest.TestCase):
                 core.write(struct.pack("<IIQQQQQQ", 4, 0, offset, 0, 0, size, 0, 4) + notes)
             self.refused("inspect", self.path("core"))
 
-    def test_a_program_with_raised_privileges_takes_no_wish_and_shows_nothing_to_its_user(self):
+    def test_a_program_with_raised_privileges_takes_no_request_and_shows_nothing_to_its_user(self):
         """Set-user-ID and set-group-ID, with capabilities of its file where these can be given."""
         if os.geteuid() != 0:
             self.skipTest("needs root: to make a set-uid program and to run it as another user")
@@ -644,7 +644,7 @@ class Outside(unittest.TestCase):
             with self.subTest(kind), Target("storm", 1, probe=probe, library=None, options=wishes,
                                             **nobody, stderr=subprocess.PIPE) as target:
                 refusal = self.refused("trace", "--start", "--out", self.path("w"), target.pid)
-                self.assertIn("is set-user-ID or the like: it takes no wishes", refusal)
+                self.assertIn("is set-user-ID or the like: it takes no requests", refusal)
                 self.assertIn("does not sample", self.refused("profile", target.pid))
                 for verb in (["stats"], ["trace", "--start"]):
                     stranger = support.run([command, *verb, target.pid], **nobody)
@@ -717,7 +717,7 @@ class Page(unittest.TestCase):
         self.assertEqual(program.stdout.readline(), "waiting\n")
         text = self.why(program)
         row = re.search(r"\n  blocks of 1536: \S+M free in (\d+) slabs, of which .*\n"
-                        r" +\S+, from .* old, allocated by\n +(\w+)", text)
+                        r" +\S+ in \d+ samples?, from .* old, allocated by\n +(\w+)", text)
         self.assertIsNotNone(row, text)
         self.assertEqual(row[2], "write_audit")
         self.assertGreater(int(row[1]), 200)
@@ -728,8 +728,8 @@ class Page(unittest.TestCase):
         program, held, soon = self.start("leak", "50000000"), [], time.monotonic() + 120
         while len(held) < 3 or held[-1] < 2 * held[0]:
             self.assertLess(time.monotonic(), soon, held)
-            lives = self.why(program).split("who holds most of what lives, by the samples\n")[1]
-            row = re.search(r"\A +([\d.]+)M, from .* old, allocated by\n +(\w+).*\n +serve\b",
+            lives = self.why(program).split("whose live blocks are most, by the samples\n")[1]
+            row = re.search(r"\A +([\d.]+)M in \d+ samples?, from .* old, allocated by\n +(\w+).*\n +serve\b",
                             lives)
             if row:
                 self.assertEqual(row[2], "remember_session")

@@ -474,7 +474,7 @@ class Traces(unittest.TestCase):
             self.assertEqual(len(result.stderr.splitlines()), 1)
         self.assertIn("Example", self.command("--help").stdout)
 
-    def test_a_child_does_not_meet_a_wish_that_its_parent_has_not_met(self):
+    def test_a_child_does_not_meet_a_request_that_its_parent_has_not_met(self):
         process = self.served("child-after-signal")
         self.ask("--start", process, "--out", self.path("w"), "--wait", "0.1", code=3)
         process.send_signal(signal.SIGUSR1)

@@ -8,6 +8,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "../../src/support/options.h"
 #include "view.h"
 
 enum { OUTSIDE_DONE = 0, OUTSIDE_CANNOT_READ = 1, OUTSIDE_BAD_USE = 2 };
@@ -19,6 +20,8 @@ int command_why(int argc, char **argv);
 int command_profile(int argc, char **argv);
 int command_inspect(int argc, char **argv);
 int command_tracing(int argc, char **argv); /* trace --start, trace --stop */
+int command_set(int argc, char **argv);
+int command_trim(int argc, char **argv);
 
 /* ---- for the commands themselves ---- */
 
@@ -29,6 +32,9 @@ int outside_option(int argc, char **argv, const struct option *options, const ch
 /* The one argument that is left names the target: opens it. An exit code, OUTSIDE_DONE if it is
  * open. */
 int outside_open(int argc, char **argv);
+
+/* False: it is no value of the option; a line says so. */
+bool outside_parse_option(option_t option, const char *text, int64_t *value);
 
 /* "1.5 MiB", in one of eight buffers in turn. */
 const char *outside_size(uint64_t bytes);

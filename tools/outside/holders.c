@@ -41,6 +41,7 @@ holder_t *holders_add(holders_t *h, const holder_t *one) {
   }
   holder_t *sum = &h->all[*place - 1];
   sum->bytes += one->bytes;
+  sum->samples += one->samples;
   if (one->youngest < sum->youngest) sum->youngest = one->youngest;
   if (one->oldest > sum->oldest) sum->oldest = one->oldest;
   return NULL;

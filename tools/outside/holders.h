@@ -10,7 +10,7 @@ enum { HOLDER_FRAMES = 8 };
 
 typedef struct {
   uint32_t stack, youngest, oldest; /* the last two in ms */
-  uint32_t frame_count;
+  uint32_t samples, frame_count;
   uint64_t size, bytes; /* of one block, 0: blocks of all sizes; of all of them */
   uintptr_t frames[HOLDER_FRAMES];
 } holder_t;

@@ -1,17 +1,13 @@
-/* stats.c - `freehold stats` and `freehold profile`: what the library writes itself, from outside
+/* stats.c - `freehold stats`: what the library writes itself, from outside
  * Contract: commands.h. */
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE
 #endif
-#include <errno.h>
-#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "../../src/api/api.h"
-#include "../../src/stock/sample.h"
 #include "../../src/support/stats.h"
 #include "../../src/support/timing.h"
 #include "adopt.h"
@@ -167,71 +163,4 @@ int command_stats(int argc, char **argv) {
   else if (how == 'p') write_prometheus(&v);
   else outside_write_stats(&v);
   return OUTSIDE_DONE;
-}
-
-/* ---- profile --------------------------------------------------------------------------------- */
-
-typedef struct {
-  int file;
-  fh_profile_t kind;
-  bool is_whole;
-} profile_t;
-
-static void write_profile(void *context) {
-  profile_t *p = context;
-  if (ftruncate(p->file, 0) == 0) lseek(p->file, 0, SEEK_SET); /* a pipe stays as it is */
-  p->is_whole = api_profile_write(p->file, p->kind);
-}
-
-static int profile_to(const char *path, fh_profile_t kind) {
-  profile_t p = {.file =
-                   strcmp(path, "-") == 0 ? 1 : open(path, O_WRONLY | O_CREAT | O_CLOEXEC, 0600),
-                 .kind = kind};
-  if (p.file < 0) {
-    fprintf(stderr, "freehold: '%s' cannot be written: %s\n", path, strerror(errno));
-    return OUTSIDE_CANNOT_READ;
-  }
-  if (!adopt_run(write_profile, &p)) return OUTSIDE_CANNOT_READ;
-  if (p.is_whole && (p.file == 1 || close(p.file) == 0)) return OUTSIDE_DONE;
-  fprintf(stderr, "freehold: '%s' could not be written whole\n", path);
-  return OUTSIDE_CANNOT_READ;
-}
-
-int command_profile(int argc, char **argv) {
-  static const char help[] =
-    "freehold profile [--kind heap|blocks|lifetimes] [--out FILE] TARGET\n"
-    "    writes the heap profile of a process that samples (option profile_interval or profile),\n"
-    "    as pprof reads it, from outside\n"
-    "TARGET is a process's number, its name if no other process has it, or a core file.\n"
-    "  --kind  heap: by call stack; blocks: each sampled block that lives, with thread and age;\n"
-    "          lifetimes: where freed blocks were allocated and freed (default heap)\n"
-    "  --out   FILE, or - for standard output (default freehold.PID.prof)\n"
-    "Example: freehold profile --out server.prof 1234 && pprof -top server.prof\n"
-    "Exit codes: 0 done, 1 the target cannot be read or FILE not be written, 2 bad use\n";
-  static const struct option options[] = {{"kind", required_argument, NULL, 'k'},
-                                          {"out", required_argument, NULL, 'o'},
-                                          {"help", no_argument, NULL, OPTION_HELP},
-                                          {0}};
-  static const char *const kinds[] = {"heap", "blocks", "lifetimes"};
-  char path[64] = "";
-  const char *out = path;
-  unsigned kind = 0;
-  for (int o; (o = outside_option(argc, argv, options, help)) != -1;) {
-    if (o == OPTION_WRONG) return OUTSIDE_BAD_USE;
-    if (o == 'o') out = optarg;
-    if (o != 'k') continue;
-    for (kind = 0; kind < ARRAY_LENGTH(kinds) && strcmp(optarg, kinds[kind]) != 0;) kind++;
-    if (kind < ARRAY_LENGTH(kinds)) continue;
-    fprintf(stderr, "freehold: --kind is heap, blocks or lifetimes, not '%s'\n", optarg);
-    return OUTSIDE_BAD_USE;
-  }
-  int code = outside_open(argc, argv);
-  if (code != OUTSIDE_DONE) return code;
-  if (!sample_has_stacks()) {
-    fprintf(stderr, "freehold: %s does not sample; start it with --profile_interval 512K\n",
-            target_title());
-    return OUTSIDE_CANNOT_READ;
-  }
-  snprintf(path, sizeof path, "freehold.%d.prof", (int)target_pid());
-  return profile_to(out, (fh_profile_t)kind);
 }

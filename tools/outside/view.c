@@ -8,6 +8,7 @@
 #include "../../src/heap/stats.h"
 #include "../../src/heap/visit.h"
 #include "../../src/os/os.h"
+#include "../../src/slab/holes.h"
 #include "../../src/slab/span.h"
 #include "../../src/stock/fresh.h"
 #include "../../src/stock/huge.h"
@@ -25,6 +26,24 @@ static void add_to(view_class_t *sum, const view_class_t *more) {
     ((uint64_t *)sum)[i] += ((const uint64_t *)more)[i];
 }
 
+/* What is in memory on pages where no block lives. */
+static uint64_t read_free_pages(const slab_t *s, unsigned c) {
+  size_t size = class_size(c), page = os_page_size();
+  uint64_t bytes = 0, fresh = atomic64_load_relaxed(&s->fresh);
+  size_t carved = min_size(atomic32_load_relaxed(&s->carved), class_info[c].capacity);
+  uintptr_t base = slab_base(s);
+  uint32_t live = 0;
+  for (uintptr_t block = base + size; block <= base + carved * size; block += size) {
+    uint32_t pages = slab_pages_of(block, size);
+    if ((pages & ~live) == 0 || (fresh & fresh_bit(block)) != 0) continue;
+    if (os_resident((void *)align_down(block, page), page) == 0) continue;
+    if (!slab_block_is_free(s, block)) live |= pages;
+  }
+  for (size_t at = 0; at < SLICE_SIZE; at += page)
+    if ((live >> at / page & 1) == 0) bytes += os_resident((void *)(base + at), page);
+  return bytes;
+}
+
 static void add_small(view_t *v, const slab_t *s, uint32_t word, void *base) {
   anchor_t a = anchor_unpack(atomic64_load_relaxed(&s->anchor));
   size_t size = class_size(word), capacity = class_info[word].capacity;
@@ -36,7 +55,10 @@ static void add_small(view_t *v, const slab_t *s, uint32_t word, void *base) {
   if (one.resident > one.live) one.free = one.resident - one.live;
   else one.untouched = one.live - one.resident;
   one.sparse = live * 4 < capacity;
-  if (one.sparse != 0) one.sparse_free = one.free;
+  if (one.sparse != 0) {
+    one.sparse_free = one.free;
+    *(slab_owner(s) != NULL ? &one.owned_pages : &one.sparse_pages) = read_free_pages(s, word);
+  }
   add_to(&v->classes[word], &one);
 }
 
@@ -107,13 +129,28 @@ static uint64_t count_list(view_t *v, uintptr_t block) {
   return n;
 }
 
+/* What is in memory of the slices that a heap keeps. */
+static uint64_t resident_slices(view_t *v, const heap_t *h) {
+  unsigned left = h->singles + h->run_slices;
+  uint64_t bytes = 0;
+  for (unsigned n = 1; n <= RUN_MOST; n++)
+    for (uint32_t number = h->magazine[n - 1]; number != 0;) {
+      const slab_t *s = slab_numbered(number);
+      if (left < n || !is_in_arena((uintptr_t)s) || !target_has(s)) return v->changed++, bytes;
+      left -= n;
+      bytes += os_resident((const void *)slab_base(s), (size_t)n << SLICE_SHIFT);
+      number = s->next_in_magazine;
+    }
+  return bytes;
+}
+
 static void add_heap(view_t *v, heap_t *h, size_t number, bool is_claimed) {
   view_heap_t *one = &v->heaps[v->heap_count++];
   *one = (view_heap_t){.number = (uint32_t)number, .is_claimed = is_claimed};
   one->thread = (uint32_t)(users_thread(number) & (((uint64_t)1 << OS_THREAD_BITS / 2) - 1));
   one->rests = atomic32_load_relaxed(&h->resting_pages) != 0;
   one->is_lane = heap_tag(h) != NULL;
-  one->slices = (uint64_t)(h->singles + h->run_slices) << SLICE_SHIFT;
+  one->slices = resident_slices(v, h);
   for (unsigned c = 1; c < CLASS_COUNT; c++) {
     size_t size = class_size(c), returned = (uint16_t)(h->returned_most[c] - h->returned_room[c]);
     one->bins += count_list(v, h->bin[c]) * size;

@@ -58,25 +58,31 @@ static void write_advice(uint64_t bytes, uint64_t whole, const char *what) {
   if (bytes >= 64 << 10 && bytes * 200 > whole) printf("  %10s  %s\n", outside_size(bytes), what);
 }
 
-static void write_options(const view_t *v) {
-  uint64_t whole = in_memory(v), resting = 0;
-  char delay[96];
+static uint64_t kept_by_resting(const view_t *v) {
+  uint64_t kept = 0;
   for (size_t i = 0; i < v->heap_count; i++)
-    if (v->heaps[i].rests) resting += v->heaps[i].bins + v->heaps[i].lists + v->heaps[i].slices;
-  snprintf(delay, sizeof delay, "purge_delay_ms:0 (now %lld), or a call of malloc_trim",
+    if (v->heaps[i].rests) kept += v->heaps[i].bins + v->heaps[i].lists + v->heaps[i].slices;
+  return kept;
+}
+
+static void write_options(const view_t *v) {
+  uint64_t whole = in_memory(v), resting = kept_by_resting(v), owned = v->total.owned_pages;
+  uint64_t free_pages = v->idle + v->idle_pages + v->total.sparse_pages;
+  char delay[96], trim[96] = "malloc_trim(0)";
+  snprintf(delay, sizeof delay, "purge_delay_ms:0 (now %lld)",
            (long long)option_get(OPTION_purge_delay_ms));
+  if (target_is_process())
+    snprintf(trim, sizeof trim, "freehold trim %d, or malloc_trim(0) in it", (int)target_pid());
   printf("what would lower it, at most by\n");
   write_advice(v->idle, whole, delay);
-  write_advice(v->idle_pages, whole, "malloc_trim: free pages between large blocks");
-  write_advice(v->kept_slices, whole,
-               "magazine:0; or malloc_trim, once each thread has called again");
-  write_advice(resting, whole, "fh_collect(true) or malloc_trim: heaps that rest");
-  write_advice(v->kept_blocks, whole, "malloc_trim, for threads that call again");
+  write_advice(free_pages + resting, whole, trim);
+  write_advice(less(v->kept_blocks + v->kept_slices, resting) + owned, whole,
+               "the same, as soon as each thread has called again");
+  write_advice(v->kept_slices, whole, "magazine:0");
   if (option_get(OPTION_background) == 0)
-    write_advice(v->idle + v->idle_pages + v->total.sparse_free, whole,
-                 "background:on, if the program is quiet now and then");
-  write_advice(v->total.sparse_free, whole,
-               "the program alone: by freeing what holds sparse slabs, below");
+    write_advice(free_pages + resting, whole, "background:on, if the program is quiet now and then");
+  write_advice(less(v->total.sparse_free, v->total.sparse_pages + owned), whole,
+               "the program alone: by freeing what keeps sparse slabs, below");
 }
 
 /* ---- slabs that are free in part, and who holds them ----------------------------------------- */
@@ -84,6 +90,7 @@ static void write_options(const view_t *v) {
 static void add_sample(const sampled_t *block, void *context) {
   uint32_t age = os_ms_between(atomic32_load_relaxed(&block->since), os_now_ms());
   holder_t one = {.stack = sampled_stack(block),
+                  .samples = 1,
                   .youngest = age,
                   .oldest = age,
                   .size = atomic64_load_relaxed(&block->size),
@@ -97,7 +104,7 @@ static void add_sample(const sampled_t *block, void *context) {
 }
 
 static void write_holder(const holder_t *h) {
-  printf("      %s", outside_size(h->bytes));
+  printf("      %s in %u sample%s", outside_size(h->bytes), h->samples, h->samples == 1 ? "" : "s");
   if (target_is_process())
     printf(", from %.1f to %.1f s old", (double)h->youngest / 1000, (double)h->oldest / 1000);
   puts(", allocated by");
@@ -123,7 +130,7 @@ static bool find_holders(holders_t *found) {
 
 static void write_slabs(const view_t *v, const holders_t *holders, unsigned rows) {
   bool is_listed[CLASS_COUNT] = {false};
-  printf("slabs with free blocks in memory, and who holds the others\n");
+  printf("slabs with free blocks in memory, and whose live blocks keep them\n");
   for (unsigned row = 0; row < rows; row++) {
     unsigned most = 0;
     for (unsigned c = 1; c < CLASS_COUNT; c++)
@@ -141,7 +148,9 @@ static void write_slabs(const view_t *v, const holders_t *holders, unsigned rows
       }
   }
   if (!sample_has_stacks())
-    puts("  (who holds these blocks is known if the process samples: --profile_interval 512K)");
+    puts(target_is_process()
+           ? "  (whose they are is known if the process samples: freehold profile --start)"
+           : "  (whose they are is known if the process samples: --profile_interval 512K)");
 }
 
 /* Blocks of all sizes, by their stacks alone. */
@@ -149,7 +158,7 @@ static void write_live(const holders_t *holders, unsigned rows) {
   holders_t stacks = {.all = NULL};
   holders_add_stacks(&stacks, holders);
   holders_sort(&stacks);
-  printf("who holds most of what lives, by the samples\n");
+  printf("whose live blocks are most, by the samples\n");
   for (size_t i = 0; i < stacks.count && i < rows; i++) write_holder(&stacks.all[i]);
   holders_free(&stacks);
 }

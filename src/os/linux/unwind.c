@@ -1,9 +1,9 @@
 /* unwind.c - call stacks, by unwind tables and frame pointers                           layer 1: os
  * Owns:    the address of _dl_find_object, where the program's file is.   Called by: sample.c,
- *          guard.c, profile.c, fault.c, trace.c, tracing.c.
+ *          guard.c, trace.c, lifecycle.c.
  *          Calls: cfi.c, os, _dl_find_object; in os_backtrace_start alone dlsym, getauxval.
- * Threads: any, also in signal handlers and before main. No lock, no allocation;
- *          os_backtrace_start is for threads that may wait.
+ * Threads: any, also in signal handlers and before main. No lock, no allocation, but in
+ *          os_backtrace_start, which is for the thread that loads the library.
  *
  * The file that this code is part of finds its own table by the linker's __ehdr_start, and the
  * program's by what the kernel says of it. Neither is unloaded. The tables of other files are found

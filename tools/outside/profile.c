@@ -1,0 +1,160 @@
+/* profile.c - `freehold profile`: the profile of a process, and whether it samples
+ * Contract: commands.h. */
+#ifndef _GNU_SOURCE
+#define _GNU_SOURCE
+#endif
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "../../src/api/api.h"
+#include "../../src/stock/sample.h"
+#include "adopt.h"
+#include "ask.h"
+#include "commands.h"
+#include "target.h"
+
+static const char help[] =
+  "freehold profile [--kind heap|blocks|lifetimes] [--out FILE] TARGET\n"
+  "    writes the heap profile of a process that samples, as pprof reads it, from outside\n"
+  "freehold profile --start [--interval BYTES] [--wait S] TARGET\n"
+  "freehold profile --stop [--wait S] TARGET\n"
+  "    asks a process that runs to sample what it allocates from now on, or to stop that. Its next\n"
+  "    call of malloc or realloc that the fast path cannot do finds the request\n"
+  "TARGET is a process's number, or its name if no other process has it. A profile can be written\n"
+  "of a core file, too.\n"
+  "  --kind      heap: by call stack; blocks: each sampled block that lives, with thread and age;\n"
+  "              lifetimes: where freed blocks were allocated and freed (default heap)\n"
+  "  --out       FILE, or - for standard output (default freehold.PID.prof)\n"
+  "  --interval  one block in about so many bytes is sampled (default 512K)\n"
+  "  --wait      seconds to wait for the answer (default 5)\n"
+  "Example: freehold profile --start 1234; sleep 60;\n"
+  "         freehold profile --out server.prof 1234 && pprof -top server.prof\n"
+  "Exit codes: 0 done, 1 the target cannot be read or asked, or FILE not be written, 2 bad use,\n"
+  "            3 the process has not answered yet\n";
+
+/* ---- written --------------------------------------------------------------------------------- */
+
+typedef struct {
+  int file;
+  fh_profile_t kind;
+  bool is_whole;
+} profile_t;
+
+static void write_profile(void *context) {
+  profile_t *p = context;
+  if (ftruncate(p->file, 0) == 0) lseek(p->file, 0, SEEK_SET); /* a pipe stays as it is */
+  p->is_whole = api_profile_write(p->file, p->kind);
+}
+
+static int profile_to(const char *path, fh_profile_t kind) {
+  profile_t p = {.file =
+                   strcmp(path, "-") == 0 ? 1 : open(path, O_WRONLY | O_CREAT | O_CLOEXEC, 0600),
+                 .kind = kind};
+  if (p.file < 0) {
+    fprintf(stderr, "freehold: '%s' cannot be written: %s\n", path, strerror(errno));
+    return OUTSIDE_CANNOT_READ;
+  }
+  if (!adopt_run(write_profile, &p)) return OUTSIDE_CANNOT_READ;
+  if (p.is_whole && (p.file == 1 || close(p.file) == 0)) return OUTSIDE_DONE;
+  fprintf(stderr, "freehold: '%s' could not be written whole\n", path);
+  return OUTSIDE_CANNOT_READ;
+}
+
+static int write_to(const char *out, fh_profile_t kind) {
+  char path[64];
+  if (!sample_has_stacks()) {
+    fprintf(stderr,
+            "freehold: %s does not sample: freehold profile --start %d, for what it allocates from "
+            "then on\n",
+            target_title(), (int)target_pid());
+    return OUTSIDE_CANNOT_READ;
+  }
+  snprintf(path, sizeof path, "freehold.%d.prof", (int)target_pid());
+  int code = profile_to(out == NULL ? path : out, kind);
+  if (code == OUTSIDE_DONE && out == NULL) printf("%s is written\n", path);
+  return code;
+}
+
+/* ---- asked for ------------------------------------------------------------------------------- */
+
+static int ask_for_samples(const ask_t *a) {
+  int error = 0, code = ask_target(a, &error);
+  if (code == ASK_NOT_ANSWERED)
+    return ask_tell_silence(a, "it does so with its next malloc or realloc that the fast path "
+                               "cannot do");
+  if (code != OUTSIDE_DONE) return code;
+  if (error != 0) return ask_complain_of(error);
+  if (a->value == 0) printf("%s samples no more; its samples stay\n", target_title());
+  else
+    printf("%s samples one block in about %s from now on; freehold why %d and freehold profile %d "
+           "show them\n",
+           target_title(), outside_size(a->value), (int)target_pid(), (int)target_pid());
+  return OUTSIDE_DONE;
+}
+
+typedef struct {
+  ask_t ask;
+  bool starts, stops;
+  const char *out;   /* NULL: not named */
+  const char *given; /* an option that says how a profile is written; NULL: none */
+  const char *interval;
+  fh_profile_t kind;
+} wanted_t;
+
+static bool read_kind(const char *text, fh_profile_t *kind) {
+  static const char *const kinds[] = {"heap", "blocks", "lifetimes"};
+  for (unsigned i = 0; i < ARRAY_LENGTH(kinds); i++)
+    if (strcmp(text, kinds[i]) == 0) return *kind = (fh_profile_t)i, true;
+  fprintf(stderr, "freehold: --kind is heap, blocks or lifetimes, not '%s'\n", text);
+  return false;
+}
+
+static bool read_interval(const char *text, uint64_t *value) {
+  int64_t n = 0;
+  if (outside_parse_option(OPTION_profile_interval, text, &n)) return *value = (uint64_t)n, true;
+  return false;
+}
+
+static bool read_option(wanted_t *w, int o) {
+  switch (o) {
+    case 'k': w->given = "--kind"; return read_kind(optarg, &w->kind);
+    case 'o': w->given = "--out", w->out = optarg; return true;
+    case 'b': return w->starts = true;
+    case 'e': return w->stops = true;
+    case 'i': w->interval = "--interval"; return read_interval(optarg, &w->ask.value);
+    case 'w': return ask_read_wait(optarg, &w->ask.wait);
+    default: return false;
+  }
+}
+
+static bool is_one_thing(const wanted_t *w) {
+  bool asks = w->starts || w->stops;
+  if ((w->starts && w->stops) || (asks && w->given != NULL) || (!w->starts && w->interval != NULL)) {
+    fputs("freehold: profile takes --start, with --interval perhaps, or --stop, or --kind and "
+          "--out\n",
+          stderr);
+    return false;
+  }
+  return true;
+}
+
+int command_profile(int argc, char **argv) {
+  static const struct option options[] = {
+    {"kind", required_argument, NULL, 'k'},     {"out", required_argument, NULL, 'o'},
+    {"start", no_argument, NULL, 'b'},          {"stop", no_argument, NULL, 'e'},
+    {"interval", required_argument, NULL, 'i'}, {"wait", required_argument, NULL, 'w'},
+    {"help", no_argument, NULL, OPTION_HELP},   {0}};
+  wanted_t w = {.ask = {.kind = ASKED_SAMPLES, .wait = 5}};
+  w.ask.value = (uint64_t)option_info[OPTION_profile_interval].fallback;
+  for (int o; (o = outside_option(argc, argv, options, help)) != -1;)
+    if (!read_option(&w, o)) return OUTSIDE_BAD_USE;
+  if (!is_one_thing(&w)) return OUTSIDE_BAD_USE;
+  int code = outside_open(argc, argv);
+  if (code != OUTSIDE_DONE) return code;
+  if (w.stops) w.ask.value = 0;
+  return w.starts || w.stops ? ask_for_samples(&w.ask) : write_to(w.out, w.kind);
+}
