@@ -87,7 +87,9 @@ typedef struct {
   atomic64_t purged, huge_bytes;                       /* bytes */
   atomic64_t collapsed;                                /* frames that were made huge pages */
   atomic64_t reserved;                                 /* bytes of huge pages: added.h */
-  atomic64_t idle_pages;         /* of 4 KiB, of spans: free, and in memory for nobody */
+  atomic64_t spans;
+  /* of 4 KiB, of spans: free (runs.h), and of those, in memory for nobody */
+  atomic64_t free_pages, absent_pages;
 } aligned_to(64) arena_counts_t; /* lines of their own: all threads write to them */
 extern hidden arena_counts_t arena_counts;
 

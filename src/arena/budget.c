@@ -34,8 +34,9 @@ uint64_t budget_bytes(option_t option) {
 }
 
 static uint64_t bytes_in_use(void) {
-  uint64_t slices = atomic64_load_relaxed(&arena_counts.committed);
-  return (slices << SLICE_SHIFT) + atomic64_load_relaxed(&arena_counts.huge_bytes);
+  uint64_t slices = atomic64_load_relaxed(&arena_counts.committed) << SLICE_SHIFT;
+  uint64_t absent = atomic64_load_relaxed(&arena_counts.absent_pages) << TOUCHED_SHIFT;
+  return slices - min_size(slices, absent) + atomic64_load_relaxed(&arena_counts.huge_bytes);
 }
 
 bool budget_is_spent(size_t size) {
@@ -115,7 +116,6 @@ static bool change_level(pressure_t level, pressure_t before, uint64_t over, uin
 static out_of_line bool tick(uint32_t now) {
   if (now == 0) now = os_now_ms();
   uint64_t used = bytes_in_use() + (atomic64_load_relaxed(&arena_counts.dirty) << SLICE_SHIFT);
-  used -= min_size(used, atomic64_load_relaxed(&arena_counts.idle_pages) << TOUCHED_SHIFT);
   uint64_t soft = budget_bytes(OPTION_memory_soft), limit = 0;
   if (option_get(OPTION_container) == CONTAINER_AUTO) {
     look_at_container(used, now);

@@ -97,9 +97,9 @@ void heap_check_size(const void *p, size_t size, size_t alignment, const char *c
 void heap_check_class(const void *p, size_t size, size_t alignment, const char *call) {
   found_t f = find(p, call);
   bool is_right = size <= f.usable;
-  if (!is_small(&f)) is_right = is_right && has_pages_of(&f, size, alignment);
-  else if (atomic32_load_relaxed(&heap_longer) == 0)
-    is_right = is_right && slab_class(f.slab) == class_of_request(size, alignment);
+  if (atomic32_load_relaxed(&heap_longer) == 0)
+    is_right &= is_small(&f) ? slab_class(f.slab) == class_of_request(size, alignment)
+                             : has_pages_of(&f, size, alignment);
   if (!is_right) fatal("wrong size", p, call);
 }
 

@@ -18,6 +18,7 @@ static cold bool give_room(heap_t *h, size_t size, size_t alignment) {
   if (large_is_huge(size, alignment)) return false;
   heap_flush_bins(h);
   magazine_empty(h);
+  runs_give_room();
   return true;
 }
 
@@ -76,6 +77,13 @@ static cold bool open_reserve(heap_t *h, size_t size, size_t alignment) {
   return true;
 }
 
+/* There is no slice for a slab, but perhaps free pages between large blocks. */
+static cold void *take_run_instead(heap_t *h, size_t alignment) {
+  void *block = paged_malloc(h, SMALL_MOST + 1, alignment);
+  if (block != NULL) heap_note_longer();
+  return block;
+}
+
 static cold void note_requested(unsigned c, size_t size) {
   atomic64_add_relaxed(&heap_counts.requested[c], size);
 }
@@ -88,6 +96,7 @@ static always_inline void *allocate_or_shrink(heap_t *h, size_t size, size_t ali
   void *block = allocate_once(h, c, size, alignment, may_be_sampled);
   if (likely(block != NULL) || !give_room(h, size, alignment)) return block;
   block = allocate_once(h, c, size, alignment, may_be_sampled);
+  if (block == NULL && c != 0) block = take_run_instead(h, alignment);
   if (likely(block != NULL) || !open_reserve(h, size, alignment)) return block;
   return heap_malloc_class(h, class_of(RESERVED_SIZE));
 }

@@ -115,12 +115,12 @@ static bool run_is_valid(const page_t *at) {
   return true;
 }
 
-/* Of these pages, so many are in memory for nobody. They are the caller's, or will be free now. */
-static unsigned count_untouched(const slab_t *s, uint64_t pages) {
-  return bits_count(pages & ~atomic64_load_relaxed(&s->touched_pages));
-}
-static void note_idle(unsigned more) { /* modulo 2^32 */
-  if (more != 0) atomic64_add_relaxed(&arena_counts.idle_pages, (uint64_t)(int32_t)more);
+/* Pages that are the caller's were free until now, or will be. Those that were never touched are
+ * in memory for nobody. */
+static void count_absent(const slab_t *s, uint64_t pages, int sign) {
+  uint64_t absent = pages & ~atomic64_load_relaxed(&s->touched_pages);
+  if (absent != 0)
+    atomic64_add_relaxed(&arena_counts.absent_pages, (uint64_t)(sign * (int)bits_count(absent)));
 }
 
 /* The pages are the caller's, but no run yet. */
@@ -140,7 +140,7 @@ static void *claim_run_in_span(slab_t *s, unsigned n) {
     uint64_t left = w & ~bits_run(at.page, n);
     if (!atomic64_cas_seq_cst(free, &w, left)) continue; /* S-run, S-room */
     note_new_room(s, w, left);
-    note_idle(0 - count_untouched(s, w & ~left));
+    count_absent(s, w & ~left, -1);
     return begin_run(&at, n);
   }
   return NULL;
@@ -206,6 +206,7 @@ static void note_span(slab_t *s, bool is_one) {
   uint64_t bit = (uint64_t)1 << number % 64;
   if (is_one) atomic64_or_relaxed(word, bit);
   else atomic64_and_relaxed(word, ~bit);
+  atomic64_add_relaxed(&arena_counts.spans, is_one ? 1 : (uint64_t)-1);
 }
 
 void *span_begin(void *base, bool is_clean, unsigned n) {
@@ -223,7 +224,7 @@ void *span_begin(void *base, bool is_clean, unsigned n) {
   *arena_touched_last(base, SPAN_SLICES) = TOUCHED_ALL;
   atomic64_store_relaxed(&s->touched_pages, is_clean ? 0 : all_pages);
   void *p = begin_run(&at, n);
-  note_idle(count_untouched(s, all_pages & ~pages));
+  count_absent(s, all_pages & ~pages, 1);
   atomic64_or_seq_cst(&s->pages, all_pages & ~pages); /* S-run, S-room */
   set_level(s, LEVEL_LONG);
   return p;
@@ -234,7 +235,7 @@ void *span_begin(void *base, bool is_clean, unsigned n) {
 static bool end_if_free(slab_t *s) {
   uint64_t all = all_pages;
   if (!atomic64_cas_acquire(&s->pages, &all, 0)) return false; /* S-run */
-  note_idle(0 - count_untouched(s, all_pages));
+  count_absent(s, all_pages, -1);
   hint_clear(arena_maps(arena_of(s))->roomy[LEVEL_LONG], order_of(s));
   note_span(s, false);
   atomic32_store_relaxed(&s->kind, 0);
@@ -243,6 +244,7 @@ static bool end_if_free(slab_t *s) {
 
 /* Pages come back. True: as in `end_if_free`. */
 static bool give_back_run(slab_t *s, uint64_t pages) {
+  count_absent(s, pages, 1);
   uint64_t before = atomic64_or_seq_cst(&s->pages, pages); /* S-run, S-room */
   ASSERT((before & pages) == 0);
   note_new_room(s, before, before | pages);
@@ -298,6 +300,12 @@ slab_t *span_free(void *p, unsigned n) {
   return give_back_run(at.span, bits_run(at.page, n)) ? at.span : NULL;
 }
 
+slab_t *span_unclaim(void *p, unsigned n) {
+  page_t at = place_of_page(p);
+  atomic8_store_relaxed(run_of(&at), 0);
+  return span_free(p, n);
+}
+
 static bool claim_behind(const page_t *at, unsigned from, unsigned n) {
   if (at->page + from + n > 64) return false;
   atomic64_t *free = &at->span->pages;
@@ -306,7 +314,7 @@ static bool claim_behind(const page_t *at, unsigned from, unsigned n) {
   while ((w & more) == more) {
     if (!atomic64_cas_seq_cst(free, &w, w & ~more)) continue; /* S-run, S-room */
     note_new_room(at->span, w, w & ~more);
-    note_idle(0 - count_untouched(at->span, more));
+    count_absent(at->span, more, -1);
     return true;
   }
   return false;
@@ -379,8 +387,9 @@ static bool discard_pages(slab_t *s, uint64_t pages) {
   return true;
 }
 
-/* The caller has ended it. */
+/* The caller has ended it, and no heap counts that. */
 static void release_slices(slab_t *s) {
+  atomic64_add_relaxed(&arena_counts.free_pages, (uint64_t)-SPAN_PAGES);
   void *base = (void *)slab_base(s);
   if (atomic64_load_relaxed(&s->touched_pages) == 0) arena_release_clean(base, SPAN_SLICES);
   else arena_release_dirty(base, SPAN_SLICES);
@@ -401,11 +410,26 @@ static out_of_line size_t rest_one(slab_t *s, bool is_at_once) {
   if (seen != w && !is_at_once) return 1;
   if (!atomic64_cas_acquire(&s->pages, &w, w & ~idle)) return 1; /* S-run; it is in use */
   note_new_room(s, w, w & ~idle);
-  unsigned before = count_untouched(s, idle);
+  count_absent(s, idle, -1);
   if (!discard_pages(s, idle)) atomic64_store_relaxed(look_of(s), ~w);
-  note_idle(count_untouched(s, idle) - before);
   if (give_back_run(s, idle)) release_slices(s);
   return DISCARD_LOOKS;
+}
+
+slab_t *span_free_to_system(void *p, unsigned n, unsigned least, bool *is_refused) {
+  page_t at = place_of_page(p);
+  slab_t *s = at.span;
+  uint64_t has = bits_run(at.page, n), w = atomic64_load_relaxed(&s->pages);
+  uint64_t idle = idle_pages(w | has, atomic64_load_relaxed(&s->touched_pages)), more = idle & ~has;
+  *is_refused = false;
+  if (bits_count(idle) < least) return span_free(p, n);
+  if (more != 0) {
+    if (!atomic64_cas_acquire(&s->pages, &w, w & ~more)) return span_free(p, n); /* S-run */
+    note_new_room(s, w, w & ~more);
+    count_absent(s, more, -1);
+  }
+  *is_refused = !discard_pages(s, idle);
+  return give_back_run(s, has | more) ? s : NULL;
 }
 
 size_t span_rest(arena_t *a, size_t group, bool is_at_once) {

@@ -21,8 +21,9 @@ enum {
   SPAN_SLICES = 4,
   SPAN_PAGE_SHIFT = TOUCHED_SHIFT,
   SPAN_PAGE = 1 << SPAN_PAGE_SHIFT, /* bytes: a page here, whatever the system's pages are */
-  SPAN_LEAST = 5,                   /* pages of the shortest run: less is for slabs */
-  SPAN_MOST = 32,                   /* and of the longest */
+  SPAN_PAGES = 64,
+  SPAN_LEAST = 5, /* pages of the shortest run: less is for slabs */
+  SPAN_MOST = 32, /* and of the longest */
 };
 #define SPAN_SIZE ((size_t)SPAN_SLICES << SLICE_SHIFT)
 
@@ -45,6 +46,11 @@ hidden void span_renew_block(void *p, unsigned n);
 /* The pages of what was a block go back. What is returned has ended, and its slices are the
  * caller's; else NULL. */
 hidden slab_t *span_free(void *p, unsigned n);
+/* Likewise, and what is free of the span goes back to the system, if it is `least` pages or more
+ * and nobody else claims of it meanwhile. `*is_refused`: the system keeps some. */
+hidden slab_t *span_free_to_system(void *p, unsigned n, unsigned least, bool *is_refused);
+/* Likewise of a run that was claimed just now, and is no block. */
+hidden slab_t *span_unclaim(void *p, unsigned n);
 /* The caller's run becomes one of `n` pages, if those behind it are free. */
 hidden bool span_resize(void *p, unsigned n);
 /* How many pages the caller's run has; `fatal` if `p` is none. */

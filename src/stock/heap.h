@@ -107,6 +107,9 @@ typedef struct {
   uintptr_t page_runs[PAGE_RUNS_KEPT];
   uint16_t kept_pages;
   uint8_t kept_runs, next_page_run;
+  int16_t free_pages; /* more or less of spans than in arena_counts: runs.h */
+  /* so many idle pages of a span go when a run is freed, 0: none do; looked at so many frees later */
+  uint8_t least_to_go, looks_left;
   /* bytes in blocks that were taken from its sleeping thread: held.h. A taker writes them */
   atomic64_t moved_ready, moved_freed;
   atomic32_t lane_slabs; /* of a lane: its slabs; written by its user */
@@ -122,7 +125,8 @@ struct heap {
   atomic16_t binned[CLASS_COUNT]; /* blocks put into bins; what did not fit is in heap_counts */
   atomic16_t empty_steps;         /* where its next search begins: empty.c */
   uint64_t classes[CLASS_WORDS];  /* a bit for each class used since the pool gave the heap out */
-  uint8_t idle : 4, reserve : 4;  /* empty slabs among `own`; reserve_t */
+  uint8_t idle : 4, reserve : 3;  /* empty slabs among `own`; reserve_t */
+  uint8_t counts_pages : 1;       /* `own->free_pages` is not 0, perhaps */
   uint8_t trim_class;             /* the class to be trimmed next */
   uint8_t busy;                   /* mark */
   uint8_t trims_due;              /* steps of heap_trim: for a slice given back one, or all */

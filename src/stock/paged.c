@@ -24,14 +24,32 @@ static out_of_line void *begin_span(heap_t *h, unsigned n) {
     return NULL;
   void *base = magazine_claim(h, SPAN_SLICES, SPAN_SLICES, 0, &clean);
   if (base == NULL) return pace_note(&refusals, os_now_ms(), SPANS_WAIT_MS), NULL;
+  runs_count_free(h, SPAN_PAGES - (int)n);
   return span_begin(base, clean, n);
+}
+
+/* Pages that no memory lay behind count anew. */
+static cold void *give_up_run(heap_t *h, void *p, unsigned n) {
+  slab_t *ended = span_unclaim(p, n);
+  if (ended == NULL) return NULL;
+  arena_release((void *)slab_base(ended), SPAN_SLICES);
+  runs_count_free(h, -SPAN_PAGES);
+  return NULL;
+}
+
+static void *claim_paged(heap_t *h, unsigned n) {
+  void *p = span_claim(n, heap_number(h) * SPREAD);
+  if (p == NULL) return NULL;
+  if (unlikely(budget_is_spent(0))) return give_up_run(h, p, n);
+  runs_count_free(h, -(int)n);
+  return p;
 }
 
 void *paged_malloc(heap_t *h, size_t size, size_t alignment) {
   if (heap_tag(h) != NULL || !paged_fits(size, alignment)) return NULL;
   unsigned n = (unsigned)pages_for(size);
   void *p = runs_take(h, n);
-  if (p == NULL) p = span_claim(n, heap_number(h) * SPREAD);
+  if (p == NULL) p = claim_paged(h, n);
   if (p == NULL) p = begin_span(h, n);
   if (p == NULL) return NULL;
   large_count(h, 1, bytes_in_pages(n));
@@ -39,7 +57,7 @@ void *paged_malloc(heap_t *h, size_t size, size_t alignment) {
 }
 
 static void give_back_pages_of(heap_t *h, void *p, unsigned n) {
-  slab_t *ended = span_free(p, n);
+  slab_t *ended = runs_give_back(h, p, n);
   if (ended == NULL) return;
   if (h == NULL) arena_release((void *)slab_base(ended), SPAN_SLICES);
   else magazine_put_run(h, ended, SPAN_SLICES, SPAN_SLICES, TOUCHED_ALL);
@@ -62,6 +80,7 @@ bool paged_resize(void *p, size_t size) {
   uint64_t before = bytes_in_pages(span_pages(p, "realloc"));
   if (n > SPAN_MOST || !span_resize(p, (unsigned)n)) return false;
   uint64_t more = bytes_in_pages((unsigned)n) - before; /* or less */
+  runs_count_free(NULL, -((int)((int64_t)more >> SPAN_PAGE_SHIFT)));
   slab_tally_change(more, 0);
   slab_thread_count(more, (int64_t)more > 0 ? more : 0);
   return true;

@@ -1,8 +1,110 @@
-/* runs.c - runs of pages without blocks that a heap keeps for itself                 layer 5: stock
+/* runs.c - runs of pages without blocks: what a heap keeps, and what goes back        layer 5: stock
  * Contract: runs.h. */
 #include "runs.h"
 
+#include "../arena/budget.h"
+#include "../arena/patience.h"
 #include "../arena/purge.h"
+#include "../support/options.h"
+#include "../support/pace.h"
+
+enum {
+  FREE_STEP = 64,  /* pages that a heap counts alone */
+  FREE_PART = 6,   /* this part of what spans have may be free and in memory, besides the budget */
+  LEAST_TO_GO = 8, /* pages of a span for which the system is asked, unless all are to go */
+  REST_MS = 4000,  /* after the system has kept some it is asked for no more for so long */
+  LOOK_TIMES = 16, /* one free in so many looks how many pages are free */
+};
+
+/* ---- how many are free ----------------------------------------------------------------------- */
+
+static pace_t kept_by_system; /* when it was last noticed */
+
+/* relaxed, all of it: sums, which heaps settle now and then. */
+static int64_t pages_in_memory(void) {
+  return (int64_t)(atomic64_load_relaxed(&arena_counts.free_pages) -
+                   atomic64_load_relaxed(&arena_counts.absent_pages));
+}
+
+/* For how many idle pages of a span a free asks the system to take them; 0: for none. */
+static unsigned least_to_go(void) {
+  int64_t delay = option_get(OPTION_purge_delay_ms);
+  if (delay < 0) return 0;
+  if (delay == 0 || option_get(OPTION_purge_budget) == 0 || budget_is_spent(SLICE_SIZE)) return 1;
+  size_t part = atomic64_load_relaxed(&arena_counts.spans) * SPAN_PAGES / FREE_PART;
+  size_t most = part + patience_budget() * TOUCHED_ALL;
+  return pages_in_memory() > (int64_t)most ? LEAST_TO_GO : 0;
+}
+
+static bool was_kept(void) {
+  return atomic32_load_relaxed(&kept_by_system.wait) != 0 &&
+         !pace_is_due(&kept_by_system, os_now_ms(), 0);
+}
+
+static void add_free(int pages) {
+  atomic64_add_relaxed(&arena_counts.free_pages, (uint64_t)(int64_t)pages);
+}
+
+static void settle_free(heap_t *h) {
+  if (h->own->free_pages != 0) add_free(h->own->free_pages);
+  h->own->free_pages = 0;
+}
+
+void runs_count_free(heap_t *h, int pages) {
+  if (h == NULL) return add_free(pages);
+  h->counts_pages = 1;
+  h->own->free_pages += (int16_t)pages;
+  if (h->own->free_pages >= FREE_STEP || h->own->free_pages <= -FREE_STEP) settle_free(h);
+}
+
+void runs_settle(heap_t *h) {
+  if (!h->counts_pages) return; /* its page may be untouched */
+  settle_free(h);
+  h->own->least_to_go = h->own->looks_left = 0;
+  h->counts_pages = 0;
+}
+
+static out_of_line slab_t *give_to_system(void *p, unsigned n, unsigned least) {
+  bool is_kept;
+  if (was_kept()) return span_free(p, n);
+  slab_t *ended = span_free_to_system(p, n, least, &is_kept);
+  if (is_kept) pace_note(&kept_by_system, os_now_ms(), REST_MS);
+  return ended;
+}
+
+/* It is known until some frees later. */
+static unsigned least_of(heap_t *h) {
+  if (h == NULL) return least_to_go();
+  if (h->own->looks_left-- == 0) {
+    settle_free(h);
+    h->own->looks_left = LOOK_TIMES - 1;
+    h->own->least_to_go = (uint8_t)least_to_go();
+  }
+  return h->own->least_to_go;
+}
+
+slab_t *runs_give_back(heap_t *h, void *p, unsigned n) {
+  unsigned least = least_of(h);
+  slab_t *ended = unlikely(least != 0) ? give_to_system(p, n, least) : span_free(p, n);
+  runs_count_free(h, (int)n - (ended != NULL ? SPAN_PAGES : 0));
+  return ended;
+}
+
+/* So that a walk over all spans is worth it. */
+static bool is_much_free(void) {
+  return pages_in_memory() >
+         (int64_t)max_size(FREE_STEP, atomic64_load_relaxed(&arena_counts.spans));
+}
+
+void runs_give_room(void) {
+  if (!budget_is_spent(SLICE_SIZE) || !is_much_free() || was_kept()) return;
+  for (size_t i = 0; i < arena_count(); i++) {
+    arena_t *a = arena_at(i);
+    for (size_t group = 0; a != NULL && group < ARENA_GROUPS; group++) span_rest(a, group, true);
+  }
+}
+
+/* ---- what is kept ---------------------------------------------------------------------------- */
 
 static void count_pages(heap_t *h, unsigned n) { /* modulo 2^16 */
   h->own->kept_pages += (uint16_t)n;
@@ -45,7 +147,7 @@ void *runs_take(heap_t *h, unsigned n) {
 void runs_empty(heap_t *h) {
   while (h->keeps_pages) { /* Bound: PAGE_RUNS_KEPT */
     run_t run = take_at(h, h->own->kept_runs - 1u);
-    slab_t *ended = span_free(run_pages_at(run), run_page_count(run));
+    slab_t *ended = runs_give_back(h, run_pages_at(run), run_page_count(run));
     if (ended != NULL) arena_release((void *)slab_base(ended), SPAN_SLICES);
   }
 }

@@ -1,9 +1,12 @@
-/* runs.h - runs of pages without blocks that a heap keeps for itself                 layer 5: stock
- * Owns:    a heap's runs of pages.   Called by: magazine.c, heap.c, paged.c.   Calls: span, arena.
- * Threads: the heap's own.
+/* runs.h - runs of pages without blocks: what a heap keeps, and what goes back        layer 5: stock
+ * Owns:    a heap's runs of pages; arena_counts.free_pages.
+ *          Called by: magazine.c, heap.c, shrink.c, paged.c.   Calls: span, arena, support, os.
+ * Threads: the heap's own; where `h` may be NULL, any.
  * Holds:   R3 a run that is kept is claimed, and no block; their pages are as many as is counted
  *
- * A few are kept, for the same reason as slices are (magazine.h). */
+ * A few are kept, for the same reason as slices are (magazine.h). Free pages of spans that are in
+ * memory may be as many as slices may be dirty, and a part of what spans have. Beyond that a free
+ * gives those of its span back to the system, too. */
 #pragma once
 
 #include "../slab/span.h"
@@ -23,4 +26,12 @@ hidden void *runs_take(heap_t *h, unsigned n);
 hidden void runs_empty(heap_t *h);
 hidden void runs_move(heap_t *to, heap_t *from); /* all of them; `to` has none */
 hidden void runs_recount(heap_t *h);             /* as magazine_recount */
-hidden bool runs_are_valid(const heap_t *h);     /* its user only */
+/* So many more pages of spans are free, or fewer. */
+hidden void runs_count_free(heap_t *h, int pages);
+hidden void runs_settle(heap_t *h); /* what it counted by itself */
+/* The pages of what was a block go back to their span. What is returned has ended, as of
+ * span_free. */
+hidden slab_t *runs_give_back(heap_t *h, void *p, unsigned n);
+/* At the hard limit: what is free of all spans goes back to the system, if that is much. */
+hidden void runs_give_room(void);
+hidden bool runs_are_valid(const heap_t *h); /* its user only */

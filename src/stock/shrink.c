@@ -7,6 +7,7 @@
 
 void heap_settle(heap_t *h) {
   tails_settle(h);
+  runs_settle(h);
   pool_settle(h);
 }
 

@@ -117,7 +117,8 @@ unused static void check_nothing_lost(void) {
   CHECK_EQ(slab_tally_sum(TALLY_FREE), (uint64_t)0);
   CHECK_EQ(atomic64_load_relaxed(&arena_counts.huge_bytes), (uint64_t)0);
   CHECK_EQ(atomic64_load_relaxed(&arena_counts.dirty), (uint64_t)0);
-  CHECK_EQ(atomic64_load_relaxed(&arena_counts.idle_pages), (uint64_t)0);
+  CHECK_EQ(atomic64_load_relaxed(&arena_counts.absent_pages), (uint64_t)0);
+  CHECK_EQ(atomic64_load_relaxed(&arena_counts.spans), (uint64_t)0);
   CHECK_EQ(atomic64_load_relaxed(&heap_counts.large_live), (uint64_t)0);
   CHECK_EQ(atomic64_load_relaxed(&heap_counts.huge_live), (uint64_t)0);
   for (size_t i = 0; i < arena_count(); i++)

@@ -98,3 +98,120 @@ TEST(runs, what_a_thread_keeps_goes_back_when_it_ends_and_others_free_its_blocks
   fast_free(p);
   check_nothing_lost();
 }
+
+/* Of all spans: how many are free, and of these in memory. */
+static uint64_t all_free(void) {
+  heap_t *h = heap_enter();
+  runs_settle(h);
+  heap_exit(h);
+  return atomic64_load_relaxed(&arena_counts.free_pages);
+}
+static uint64_t free_in_memory(void) {
+  return all_free() - atomic64_load_relaxed(&arena_counts.absent_pages);
+}
+
+TEST(runs, free_pages_are_counted_whoever_frees_them_and_when_a_block_changes_its_size, "") {
+  char *p = of_pages(10), *q = of_pages(20), *wall = of_pages(6);
+  CHECK_EQ(all_free(), 64u - 36);
+  fast_free(q);
+  keep_nothing();
+  CHECK_EQ(all_free(), 64u - 16);
+  CHECK_EQ(any_realloc(p, (size_t)12 * PAGE, "realloc"), (void *)p);
+  CHECK_EQ(all_free(), 64u - 18);
+  CHECK_EQ(any_realloc(p, (size_t)5 * PAGE, "realloc"), (void *)p);
+  CHECK_EQ(all_free(), 64u - 11);
+  paged_free(NULL, wall, "free");
+  CHECK_EQ(all_free(), 64u - 5);
+  fast_free(p);
+  check_nothing_lost();
+  CHECK_EQ(all_free(), (uint64_t)0);
+}
+
+TEST(runs, free_pages_beyond_the_budget_go_back_to_the_system_when_one_is_freed, "") {
+  core_option(OPTION_magazine, 0);
+  char *p[64];
+  for (unsigned i = 0; i < ARRAY_LENGTH(p); i++) memset(p[i] = of_pages(16), 7, (size_t)16 * PAGE);
+  core_option(OPTION_purge_budget, MiB(1));
+  for (unsigned i = 0; i < ARRAY_LENGTH(p); i++)
+    if (i % 4 != 0) fast_free(p[i]);
+  /* what the budget and a sixth of 16 spans are, and what two looks apart may add */
+  CHECK_LE(free_in_memory(), 256u + 16 * 64 / 6 + 16 * 16);
+  for (unsigned i = 0; i < ARRAY_LENGTH(p); i += 4) CHECK_BYTES(p[i], 7, (size_t)16 * PAGE);
+  for (unsigned i = 0; i < ARRAY_LENGTH(p); i += 4) fast_free(p[i]);
+  check_nothing_lost();
+}
+
+TEST(runs, without_a_budget_they_go_at_once_and_never_if_memory_is_to_stay, "") {
+  core_option(OPTION_magazine, 0);
+  core_option(OPTION_purge_budget, 0);
+  for (int never = 0; never < 2; never++) {
+    char *p = of_pages(10), *wall = of_pages(5), *q = of_pages(6);
+    memset(p, 7, (size_t)10 * PAGE), memset(wall, 7, (size_t)5 * PAGE), memset(q, 7, PAGE);
+    if (never) core_option(OPTION_purge_delay_ms, -1);
+    fast_free(q), fast_free(p);
+    CHECK_EQ(free_in_memory(), never ? 16u : 0u);
+    CHECK_BYTES(wall, 7, (size_t)5 * PAGE);
+    core_option(OPTION_purge_delay_ms, 50);
+    fast_free(wall);
+    check_nothing_lost();
+  }
+}
+
+TEST(runs, what_the_system_keeps_it_is_not_asked_for_with_each_free, "") {
+  core_option(OPTION_magazine, 0);
+  core_option(OPTION_purge_budget, 0);
+  char *p[8], *wall = of_pages(5);
+  for (unsigned i = 0; i < ARRAY_LENGTH(p); i++) memset(p[i] = of_pages(6), 7, (size_t)6 * PAGE);
+  os_fake_fail(1u << OS_FAKE_DISCARD, 1, true);
+  uint64_t before = os_fake.calls[OS_FAKE_DISCARD];
+  for (unsigned i = 0; i < ARRAY_LENGTH(p); i++) fast_free(p[i]);
+  CHECK_EQ(os_fake.calls[OS_FAKE_DISCARD], before + 1);
+  CHECK_EQ(free_in_memory(), 48u);
+  os_fake_fail(0, 0, false);
+  fast_free(wall);
+  check_nothing_lost();
+}
+
+TEST(runs, at_the_limit_small_blocks_have_the_memory_that_free_pages_had, "") {
+  static char *p[64];
+  core_option(OPTION_memory_limit, (int64_t)MiB(4) + MiB(1));
+  for (unsigned i = 0; i < ARRAY_LENGTH(p); i++) memset(p[i] = of_pages(16), 7, (size_t)16 * PAGE);
+  for (unsigned i = 0; i < ARRAY_LENGTH(p); i++)
+    if (i % 4 != 0) fast_free(p[i]);
+  size_t small = 0;
+  while (fast_malloc(1000) != NULL) small++;
+  CHECK_GE(small * 1000, MiB(3));
+}
+
+TEST(runs, without_a_slice_for_a_slab_small_blocks_have_free_pages_instead, "") {
+  static char *p[200];
+  size_t n = 0, small = 0;
+  fast_free(fast_malloc(100));
+  os_fake_fail(OS_FAKE_MAPPING, 1, true);
+  while (n < ARRAY_LENGTH(p) && (p[n] = of_pages(20)) != NULL) n++;
+  while (fast_malloc(1000) != NULL) continue;
+  for (size_t i = 0; i < n; i += 2) fast_free(p[i]);
+  void *first = fast_malloc(1000);
+  CHECK(first != NULL && heap_usable_size(first, "t") >= 1000);
+  for (small = 1; fast_malloc(1000) != NULL;) small++;
+  CHECK_GE(small, n / 2);
+  heap_check_class(first, 1000, 1, "t");
+  CHECK_EQ(atomic32_load_relaxed(&heap_longer), 1u);
+  fast_free(first);
+}
+
+TEST(runs, at_the_limit_pages_that_went_back_are_no_way_around_it, "") {
+  core_option(OPTION_magazine, 0);
+  core_option(OPTION_purge_budget, 0);
+  char *p = of_pages(30), *wall = of_pages(5);
+  memset(p, 7, (size_t)30 * PAGE), memset(wall, 7, (size_t)5 * PAGE);
+  fast_free(p);
+  uint64_t in_use = SPAN_SIZE - atomic64_load_relaxed(&arena_counts.absent_pages) * PAGE;
+  core_option(OPTION_memory_limit, (int64_t)in_use + 10 * PAGE);
+  CHECK_EQ(of_pages(12), NULL);
+  CHECK_NE(p = of_pages(10), NULL);
+  CHECK_EQ(of_pages(5), NULL);
+  core_option(OPTION_memory_limit, 0);
+  fast_free(p), fast_free(wall);
+  check_nothing_lost();
+}

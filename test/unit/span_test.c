@@ -61,7 +61,7 @@ TEST(span, a_pointer_into_a_block_is_no_double_free_though_a_run_once_began_ther
   check_nothing_lost();
 }
 
-static uint64_t idle_pages(void) { return atomic64_load_relaxed(&arena_counts.idle_pages); }
+static uint64_t idle_pages(void) { return atomic64_load_relaxed(&arena_counts.absent_pages); }
 TEST(span, free_pages_of_a_span_at_rest_go_back_and_so_do_all_on_request, "R1") {
   char *p = of_pages(30), *wall = of_pages(5);
   memset(p, 7, (size_t)30 * PAGE), memset(wall, 7, (size_t)5 * PAGE);

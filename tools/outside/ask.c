@@ -29,7 +29,8 @@ int ask_complain(const char *format, const char *what) {
 }
 
 int ask_complain_of(int error) {
-  if (error == EPERM) return ask_complain("%s is set-user-ID or the like: it takes no requests%s", "");
+  if (error == EPERM)
+    return ask_complain("%s is set-user-ID or the like: it takes no requests%s", "");
   return ask_complain("%s cannot do that: %s", strerror(error));
 }
 

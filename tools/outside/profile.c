@@ -133,7 +133,8 @@ static bool read_option(wanted_t *w, int o) {
 
 static bool is_one_thing(const wanted_t *w) {
   bool asks = w->starts || w->stops;
-  if ((w->starts && w->stops) || (asks && w->given != NULL) || (!w->starts && w->interval != NULL)) {
+  if ((w->starts && w->stops) || (asks && w->given != NULL) ||
+      (!w->starts && w->interval != NULL)) {
     fputs("freehold: profile takes --start, with --interval perhaps, or --stop, or --kind and "
           "--out\n",
           stderr);

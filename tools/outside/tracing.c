@@ -41,11 +41,11 @@ static int tell_answer(const ask_t *a, int error) {
     case ESRCH: return ask_complain("%s has no trace to a file that could be ended%s", "");
     case EPERM: return ask_complain_of(error);
     case ENOSPC:
-      return ask_complain("%s has no room for '%s': the disk is full, or its file system reserves none",
-                      a->text);
+      return ask_complain(
+        "%s has no room for '%s': the disk is full, or its file system reserves none", a->text);
     default:
-      return ask_complain("%s cannot make '%s': no such folder, no right to write there, no plain file",
-                      a->text);
+      return ask_complain(
+        "%s cannot make '%s': no such folder, no right to write there, no plain file", a->text);
   }
 }
 

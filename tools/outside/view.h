@@ -11,7 +11,8 @@ typedef struct {
   uint64_t slabs, sparse;             /* sparse: less than a quarter of it is live */
   uint64_t live, resident, untouched; /* untouched: live, and in no memory */
   uint64_t free, sparse_free;         /* free and in memory; of that, in sparse slabs */
-  uint64_t sparse_pages, owned_pages; /* of that, on pages where no block lives; of threads' slabs */
+  uint64_t sparse_pages,
+    owned_pages; /* of that, on pages where no block lives; of threads' slabs */
 } view_class_t;
 
 /* What one heap keeps for its next calls, in bytes; of slices, what is in memory. */

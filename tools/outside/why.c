@@ -80,7 +80,8 @@ static void write_options(const view_t *v) {
                "the same, as soon as each thread has called again");
   write_advice(v->kept_slices, whole, "magazine:0");
   if (option_get(OPTION_background) == 0)
-    write_advice(free_pages + resting, whole, "background:on, if the program is quiet now and then");
+    write_advice(free_pages + resting, whole,
+                 "background:on, if the program is quiet now and then");
   write_advice(less(v->total.sparse_free, v->total.sparse_pages + owned), whole,
                "the program alone: by freeing what keeps sparse slabs, below");
 }

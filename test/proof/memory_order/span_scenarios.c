@@ -149,6 +149,16 @@ static void rest_little_thread(unsigned me) {
   else rest_thread(me);
 }
 
+/* One that is freed takes what is free beside it out of memory. */
+static void to_system_thread(unsigned me) {
+  bool is_refused;
+  if (me == 0) return claim_and_put(SHORT);
+  void *p = held[0];
+  held[0] = NULL;
+  write_to(p);
+  release(span_free_to_system(p, span_end_block(p, "a scenario"), 1, &is_refused));
+}
+
 static void grow_before(void) { begin_with(SHORT, LONG); }
 static void grow_thread(unsigned me) {
   if (me == 1) put_held(1);
@@ -169,5 +179,7 @@ const scenario_t span_scenarios[] = {
   {"span: one that begins is found", 2, 0, begin_before, begin_thread, settle},
   {"span: its free pages go while another claims some", 2, 0, rest_before, rest_thread, settle},
   {"span: a few of its free pages go", 2, 0, rest_little_before, rest_little_thread, settle},
+  {"span: one that is freed takes free pages along while another claims some", 2, 0,
+   rest_little_before, to_system_thread, settle},
   {"span: a block grows into pages that come back", 2, 0, grow_before, grow_thread, settle},
   {NULL, 0, 0, NULL, NULL, NULL}};
