@@ -486,9 +486,9 @@ FH_API uint64_t fh_thread_freed(void);
 /* Samples one block in about `interval` bytes from now on, or none any more if that is 0. 512 KiB
  * is a good choice, 64 GiB the most. Each byte has the same chance. A sampled block takes whole
  * pages, and its call stack is kept. The option `profile` does this at load. False and ENOMEM if
- * there is no memory for call stacks. The first call may wait for a thread that loads a library, so
- * it is not for signal handlers. Sampling itself never waits; a call that is sampled needs up to
- * 8 KiB of stack. Ours; the idea is tcmalloc's. */
+ * there is no memory for call stacks. Any thread, also in signal handlers: nothing of it waits. A
+ * call that is sampled needs up to 8 KiB of stack. The command `freehold profile --start` asks a
+ * process that runs to do this. Ours; the idea is tcmalloc's. */
 FH_API bool fh_profile_start(size_t interval);
 
 /* Figures are sums of weights, which estimate without bias what all blocks come to. */

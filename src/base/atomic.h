@@ -15,24 +15,30 @@ typedef struct { uint16_t value; } atomic16_t;
 typedef struct { uint8_t value; } atomic8_t;
 typedef struct { void *value; } atomic_ptr_t; /* clang-format on */
 
-/* A swap of one byte, for processors that swap four at least, such as riscv64 without Zabha.
- * Progress: if it fails though the byte is as it was, another thread has changed the word. */
+/* A swap of one byte or two, for processors that swap four at least, such as riscv64 without Zabha.
+ * `mask`: 255 or 65535. Progress: if it fails though they are as they were, another thread has
+ * changed the word. */
 #if defined(__riscv)
-enum { HAS_BYTE_SWAP = false };
+enum { HAS_PART_SWAP = false };
 #else
-enum { HAS_BYTE_SWAP = true };
+enum { HAS_PART_SWAP = true };
 #endif
 typedef uint32_t __attribute__((may_alias)) atomic_word_t;
-static inline bool atomic8_cas_in_word(void *at, uint8_t *seen, uint8_t v) {
+static inline bool atomic_cas_part(void *at, uint32_t mask, uint32_t *seen, uint32_t v) {
   atomic_word_t *word = (atomic_word_t *)((uintptr_t)at & ~(uintptr_t)3);
   unsigned shift = (unsigned)((uintptr_t)at % 4) * 8; /* little-endian */
   uint32_t before = __atomic_load_n(word, __ATOMIC_RELAXED), after;
   do { /* Progress: see above */
-    if ((uint8_t)(before >> shift) != *seen) return *seen = (uint8_t)(before >> shift), false;
-    after = (before & ~((uint32_t)255 << shift)) | (uint32_t)v << shift;
+    if ((before >> shift & mask) != *seen) return *seen = before >> shift & mask, false;
+    after = (before & ~(mask << shift)) | v << shift;
   } while (
     !__atomic_compare_exchange_n(word, &before, after, false, __ATOMIC_ACQ_REL, __ATOMIC_RELAXED));
   return true;
+}
+static inline bool atomic8_cas_part(void *at, uint8_t *seen, uint8_t v) {
+  uint32_t found = *seen;
+  bool is_done = atomic_cas_part(at, UINT8_MAX, &found, v);
+  return *seen = (uint8_t)found, is_done;
 }
 
 /* GCC stores by a swap on riscv64, whatever the order; an aligned word needs a plain store. */
@@ -55,8 +61,8 @@ static inline bool atomic8_cas_in_word(void *at, uint8_t *seen, uint8_t v) {
 /* On failure `*seen` is the value found. */
 #define ATOMIC_CAS(name, type, op, suffix, order)                                                  \
   static inline bool name##_##op##_##suffix(name##_t *a, type *seen, type v) {                     \
-    if (sizeof *a == 1 && !HAS_BYTE_SWAP)                                                          \
-      return atomic8_cas_in_word(a, (void *)seen, (uint8_t)(uintptr_t)v);                          \
+    if (sizeof *a == 1 && !HAS_PART_SWAP)                                                          \
+      return atomic8_cas_part(a, (void *)seen, (uint8_t)(uintptr_t)v);                             \
     return __atomic_compare_exchange_n(&a->value, seen, v, false, __ATOMIC_##order,                \
                                        __ATOMIC_RELAXED);                                          \
   }
@@ -178,6 +184,8 @@ static inline bool plain_cas_relaxed(uintptr_t *word, uintptr_t seen, uintptr_t 
   return __atomic_compare_exchange_n(word, &seen, v, false, __ATOMIC_RELAXED, __ATOMIC_RELAXED);
 }
 static inline bool plain16_cas_relaxed(uint16_t *word, uint16_t seen, uint16_t v) {
+  uint32_t found = seen;
+  if (!HAS_PART_SWAP) return atomic_cas_part(word, UINT16_MAX, &found, v);
   return __atomic_compare_exchange_n(word, &seen, v, false, __ATOMIC_RELAXED, __ATOMIC_RELAXED);
 }
 

@@ -300,10 +300,9 @@ slab_t *span_free(void *p, unsigned n) {
   return give_back_run(at.span, bits_run(at.page, n)) ? at.span : NULL;
 }
 
-slab_t *span_unclaim(void *p, unsigned n) {
+void span_forget_block(void *p) {
   page_t at = place_of_page(p);
   atomic8_store_relaxed(run_of(&at), 0);
-  return span_free(p, n);
 }
 
 static bool claim_behind(const page_t *at, unsigned from, unsigned n) {

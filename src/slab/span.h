@@ -41,6 +41,8 @@ hidden void *span_claim(unsigned n, unsigned spread);
 hidden void *span_begin(void *base, bool is_clean, unsigned n);
 /* The run is a block no more, but its pages stay the caller's. How many; `fatal` if `p` is none. */
 hidden unsigned span_end_block(void *p, const char *call);
+/* The same of a run that was claimed just now, which nobody has used. */
+hidden void span_forget_block(void *p);
 /* And again it is one. */
 hidden void span_renew_block(void *p, unsigned n);
 /* The pages of what was a block go back. What is returned has ended, and its slices are the
@@ -49,8 +51,6 @@ hidden slab_t *span_free(void *p, unsigned n);
 /* Likewise, and what is free of the span goes back to the system, if it is `least` pages or more
  * and nobody else claims of it meanwhile. `*is_refused`: the system keeps some. */
 hidden slab_t *span_free_to_system(void *p, unsigned n, unsigned least, bool *is_refused);
-/* Likewise of a run that was claimed just now, and is no block. */
-hidden slab_t *span_unclaim(void *p, unsigned n);
 /* The caller's run becomes one of `n` pages, if those behind it are free. */
 hidden bool span_resize(void *p, unsigned n);
 /* How many pages the caller's run has; `fatal` if `p` is none. */

@@ -28,21 +28,22 @@ static out_of_line void *begin_span(heap_t *h, unsigned n) {
   return span_begin(base, clean, n);
 }
 
-/* Pages that no memory lay behind count anew. */
-static cold void *give_up_run(heap_t *h, void *p, unsigned n) {
-  slab_t *ended = span_unclaim(p, n);
-  if (ended == NULL) return NULL;
-  arena_release((void *)slab_base(ended), SPAN_SLICES);
-  runs_count_free(h, -SPAN_PAGES);
-  return NULL;
+static void give_back_pages_of(heap_t *h, void *p, unsigned n) {
+  slab_t *ended = runs_give_back(h, p, n);
+  if (ended == NULL) return;
+  if (h == NULL) arena_release((void *)slab_base(ended), SPAN_SLICES);
+  else magazine_put_run(h, ended, SPAN_SLICES, SPAN_SLICES, TOUCHED_ALL);
 }
 
+/* Of a span that is there. Pages that went back to the system count anew for the limit. */
 static void *claim_paged(heap_t *h, unsigned n) {
   void *p = span_claim(n, heap_number(h) * SPREAD);
   if (p == NULL) return NULL;
-  if (unlikely(budget_is_spent(0))) return give_up_run(h, p, n);
   runs_count_free(h, -(int)n);
-  return p;
+  if (likely(!budget_is_spent(0))) return p;
+  span_forget_block(p);
+  give_back_pages_of(h, p, n);
+  return NULL;
 }
 
 void *paged_malloc(heap_t *h, size_t size, size_t alignment) {
@@ -54,13 +55,6 @@ void *paged_malloc(heap_t *h, size_t size, size_t alignment) {
   if (p == NULL) return NULL;
   large_count(h, 1, bytes_in_pages(n));
   return p;
-}
-
-static void give_back_pages_of(heap_t *h, void *p, unsigned n) {
-  slab_t *ended = runs_give_back(h, p, n);
-  if (ended == NULL) return;
-  if (h == NULL) arena_release((void *)slab_base(ended), SPAN_SLICES);
-  else magazine_put_run(h, ended, SPAN_SLICES, SPAN_SLICES, TOUCHED_ALL);
 }
 
 void paged_free(heap_t *h, void *p, const char *call) {

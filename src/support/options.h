@@ -46,8 +46,9 @@
     "the same memory again and again.")                                                          \
   X(purge_budget,   size,  MiB(16),  0,         OPTION_NO_LIMIT, ANY,                            \
     "Bytes of freed memory, or a 64th of what is in use if that is more, that may wait for "     \
-    "the delay. Up to 64 times as much, never more than the peak, in a program that asks for "   \
-    "the same memory again and again. What threads keep (magazine) does not count.")             \
+    "the delay. Free pages between large blocks may be as many, and a sixth of those. Up to 64 " \
+    "times as much, never more than the peak, in a program that asks for the same memory again " \
+    "and again. What threads keep (magazine) does not count.")                                   \
   X(arena_step,     size,  MiB(64),  KiB(64),   GiB(1),          START,                          \
     "Most address space mapped at a time: at first half of what is mapped, less where the "      \
     "system gives less, more where one block needs it.")                                         \
@@ -85,9 +86,10 @@
     "With the shared library: plug-ins opened with RTLD_DEEPBIND use this malloc too, or keep "  \
     "libc's.")                                                                                   \
   X(memory_limit,   share, 0,        -100,      OPTION_NO_LIMIT, ANY,                            \
-    "Bytes in slabs, large and huge blocks (`committed` in the statistics) beyond which no more " \
-    "is claimed, and allocation fails with ENOMEM; 0: no limit. What is free and still dirty "   \
-    "does not count. A percentage is of what the container has, else of the machine's memory.")  \
+    "Bytes in slabs, large and huge blocks (`committed` in the statistics, less what went back " \
+    "from between large ones) beyond which no more is claimed, and allocation fails with "       \
+    "ENOMEM; 0: no limit. What is free and still dirty does not count. A percentage is of what " \
+    "the container has, else of the machine's memory.")                                          \
   X(memory_soft,    share, 0,        -100,      OPTION_NO_LIMIT, ANY,                            \
     "Bytes in use or still dirty that the library tries to stay below; 0: none. Near them all "  \
     "threads' caches shrink and free memory goes back at once; beyond them the callback of "     \

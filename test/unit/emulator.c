@@ -3,6 +3,7 @@
 #include "../test.h"
 
 #include <fcntl.h>
+#include <inttypes.h>
 #include <pthread.h>
 #include <sys/mman.h>
 #include <sys/syscall.h>
@@ -52,6 +53,19 @@ TEST(emulator, a_process_cannot_be_read_by_process_vm_readv, "") {
   struct iovec here = {&to, 1}, there = {&from, 1};
   CHECK_EQ(syscall(SYS_process_vm_readv, getpid(), &here, 1, &there, 1, 0), -1L);
   CHECK_EQ(errno, ENOSYS);
+}
+
+TEST(emulator, the_mappings_of_thread_self_are_not_the_programs, "") {
+  char line[512];
+  size_t found = 0;
+  FILE *file = fopen("/proc/thread-self/maps", "r");
+  CHECK_NE(file, NULL);
+  while (fgets(line, sizeof line, file) != NULL) {
+    uintptr_t from, to;
+    if (sscanf(line, "%" SCNxPTR "-%" SCNxPTR, &from, &to) == 2)
+      found += (uintptr_t)&page - from < to - from;
+  }
+  CHECK_EQ(found, (size_t)0);
 }
 
 TEST(emulator, closed_pages_are_none_to_mincore, "") {

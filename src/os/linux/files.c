@@ -78,11 +78,13 @@ static uint64_t stat_word(int file, unsigned behind_name) {
   return number;
 }
 
-/* Where brk() began is taken to be 0 if that is not known; the end alone has to do. */
+/* Where brk() began is taken to be 0 if that is not known; the end alone has to do. An emulator may
+ * show its own process, where that is elsewhere. */
 bool os_break_range(uintptr_t *from, uintptr_t *to) {
   enum { BREAK_FROM = 45 };
   *from = (uintptr_t)stat_word(os_open_either(OS_OF_PROCESS("stat")), BREAK_FROM);
   *to = (uintptr_t)OS_CALL(brk, 0, 0, 0, 0, 0, 0);
+  if (*from > *to) *from = 0;
   return *from < *to;
 }
 

@@ -894,6 +894,16 @@ static void limit_reached(void) {
   use_up(size);
   spend_memory(true);
 }
+/* The same, where spans have free pages, and what is wanted is a block of such. */
+static void limit_with_runs(void) {
+  own(KIB(40), RUNS);
+  for (unsigned i = 0; i < RUNS; i += 2) put(block[i]), block[i] = NULL;
+  limit_reached();
+}
+static void limit_for_run(void) {
+  limit_with_runs();
+  size = KIB(28);
+}
 static void reserve_opened(void) {
   limit_reached();
   if (api.malloc(KIB(140)) != NULL) park_fail("the limit is not reached");
@@ -2012,6 +2022,8 @@ const operation_t freehold_operations[] = {
   {"look-in-container", malloc_one, look_in_full_container, hold_one, NULL, 0},
   {"look-past-lost-reader", malloc_one, look_past_lost_reader, hold_one, NULL, 0},
   {"malloc-refused", malloc_one, limit_reached, hold_if_any_below_limit, NULL, 0},
+  {"malloc-refused-with-runs", malloc_one, limit_with_runs, hold_if_any_below_limit, NULL, 0},
+  {"malloc-refused-run", malloc_one, limit_for_run, hold_if_any_below_limit, NULL, 0},
   {"malloc-reserve", malloc_one, reserve_opened, hold_if_any_below_limit, NULL, 0},
   {"malloc-reserve-again", malloc_one, reserve_in_use, hold_if_any_below_limit, NULL, 0},
   {"malloc-reserve-closes", malloc_one, reserve_to_be_closed, hold_one, NULL, 0},
@@ -2049,6 +2061,8 @@ const operation_t freehold_operations[] = {
   {"free-run", free_first, run_to_free, NULL, NULL, 0},
   {"free-run-no-magazine", free_first, run_to_free, NULL, "magazine:0", 0},
   {"free-run-last", free_first, last_run_to_free, NULL, "magazine:0", 0},
+  {"free-run-to-system", free_first, run_to_free, NULL, "magazine:0,purge_budget:0", 0},
+  {"free-run-to-system-last", free_first, last_run_to_free, NULL, "magazine:0,purge_budget:0", 0},
   {"free-run-of-other", free_first, run_of_other, NULL, NULL, 0},
   {"realloc-run-grows", grow_run, run_before_free, hold_grown_run, NULL, 0},
   {"realloc-run-shrinks", shrink_run, run_before_free, hold_shrunk_run, NULL, 0},
