@@ -283,7 +283,7 @@ static int command_help(FILE *to) {
     "      the process samples from now on, or no more\n"
     "  freehold set OPTION:VALUE TARGET\n"
     "      sets an option of a process that runs\n"
-    "  freehold trim TARGET      gives its free memory back, as malloc_trim does\n"
+    "  freehold trim TARGET      asks it to give free memory back\n"
     "      these read a process on freehold from outside, without its help: TARGET is its number,\n"
     "      its name or a core file; 'freehold stats --help' and so on tell more\n"
     "  freehold trace FILE [--sum] [--json] ...\n"

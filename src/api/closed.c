@@ -1,6 +1,6 @@
 /* closed.c - every call, when an option wants to see all of them                       layer 8: api
  * Owns:    nothing.   Called by: api.
- *          Calls: foreign.c, callback.c, tracing.c, start.c, heap, slab, arena, support.
+ *          Calls: foreign.c, callback.c, answer.c, start.c, heap, slab, arena, support.
  * Threads: any; no heap is marked while a callback runs.
  *
  * The fast paths are closed then (here.h), so each call comes here, and what such options do needs

@@ -214,7 +214,6 @@ static bool on_fault(const void *at) {
 void api_guard_start(void) {
   uint64_t interval = (uint64_t)option_get(OPTION_guard_interval);
   if (interval == 0) return;
-  os_backtrace_start();
   if (!guard_start(write_fault)) return;
   os_on_fault(on_fault);
   sample_start_guards(interval);

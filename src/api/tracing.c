@@ -1,5 +1,5 @@
 /* tracing.c - begins and ends a trace: at load, at exit, and when it is asked for      layer 8: api
- * Owns:    nothing.   Called by: the program, api.   Calls: start.c, callback.c, support, os.
+ * Owns:    nothing.   Called by: the program, api.   Calls: start.c, callback.c, support.
  * Threads: any; what a signal handler may call waits for nobody. No heap is marked. */
 #include "api.h"
 

@@ -16,12 +16,13 @@ enum {
   REPEAT_MS = 1000,        /* while there is pressure the caches are given up so often */
   LEAST_PART = 64,         /* the least margin is this part of a bound: with less left it is near */
   MOST_PART = 4,           /* the widest margin, however fast the process grows */
+  ASKED_MS = 4000,         /* memory is asked for as long */
 };
 
 budget_t budget;
 LAYOUT_VARIABLE(budget);
 
-static pace_t container_looks, growths, repeats;
+static pace_t container_looks, growths, repeats, requests;
 static atomic64_t measured, used_at_look;
 
 /* ---- bounds ---------------------------------------------------------------------------------- */
@@ -102,6 +103,16 @@ static int64_t left_in_container(uint64_t limit, uint64_t used) {
   return left;
 }
 
+void budget_ask(void) {
+  pace_note(&requests, os_now_ms(), ASKED_MS);
+  atomic32_store_relaxed(&budget.is_close, 1);
+  atomic64_store_relaxed(&budget.level, PRESSURE_NEAR); /* the next tick goes on from there */
+}
+
+static bool is_asked_for(uint32_t now) {
+  return atomic32_load_relaxed(&requests.wait) != 0 && !pace_is_due(&requests, now, 0);
+}
+
 static bool change_level(pressure_t level, pressure_t before, uint64_t over, uint32_t now) {
   uint64_t from = before;
   bool has_changed = level != before && atomic64_cas_relaxed(&budget.level, &from, level);
@@ -132,6 +143,10 @@ static out_of_line bool tick(uint32_t now) {
     pressure_t there = level_of(left_there, limit, before);
     is_close |= left_there < (int64_t)(limit / 2);
     if (there > level) level = there;
+  }
+  if (is_asked_for(now)) {
+    level = (pressure_t)max_size(level, PRESSURE_NEAR);
+    is_close = true;
   }
   atomic32_store_relaxed(&budget.is_close, is_close);
   return change_level(level, before, soft != 0 && left < 0 ? (uint64_t)-left : 0, now);

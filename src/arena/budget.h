@@ -12,7 +12,7 @@
  * It goes down again only when a 64th of the bound more is left than was enough to raise it.
  *
  * Holds:   B1 with more than the soft bound in use the level is OVER
- *          B2 while there is pressure less than half of a bound is left */
+ *          B2 while there is pressure less than half of a bound is left, or it is asked for */
 #pragma once
 
 #include "../support/options.h"
@@ -21,7 +21,7 @@ typedef enum { PRESSURE_NONE, PRESSURE_NEAR, PRESSURE_OVER } pressure_t; /* as i
 
 typedef struct {
   atomic64_t level;    /* pressure_t */
-  atomic32_t is_close; /* less than half of a bound is left: it is looked at often */
+  atomic32_t is_close; /* less than half of a bound is left, or memory is wanted: looked at often */
   atomic32_t news;     /* not 0: the level, or the container's files, are to be reported */
   atomic64_t over;     /* bytes beyond the bound */
   atomic64_t growth;   /* bytes a second */
@@ -41,4 +41,6 @@ hidden bool budget_is_spent(size_t size);
 /* Finds out what the level is; `now`: os_now_ms, or 0 if that is not known. True, once in a while
  * under pressure: all heaps should give up what they keep. */
 hidden bool budget_tick(uint32_t now);
+/* For four seconds the level is NEAR at least, whatever the bounds are: somebody wants memory. */
+hidden void budget_ask(void);
 hidden bool budget_is_valid(void); /* while no thread ticks */

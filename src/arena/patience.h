@@ -1,5 +1,5 @@
 /* patience.h - how much may stay dirty, as the program has taught it                 layer 3: arena
- * Owns:    the doublings.   Called by: arena.c, purge.c; slab.   Calls: support, os.
+ * Owns:    the doublings.   Called by: arena.c, purge.c, runs.c; slab.   Calls: support, os.
  * Threads: any. relaxed, all of it: a bad guess costs time only. */
 #pragma once
 

@@ -108,7 +108,7 @@ typedef struct {
   uint16_t kept_pages;
   uint8_t kept_runs, next_page_run;
   int16_t free_pages; /* more or less of spans than in arena_counts: runs.h */
-  /* so many idle pages of a span go when a run is freed, 0: none do; looked at so many frees later */
+  /* so many idle pages of a span go when a run is freed, 0: none do; frees until the next look */
   uint8_t least_to_go, looks_left;
   /* bytes in blocks that were taken from its sleeping thread: held.h. A taker writes them */
   atomic64_t moved_ready, moved_freed;

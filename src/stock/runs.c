@@ -1,4 +1,4 @@
-/* runs.c - runs of pages without blocks: what a heap keeps, and what goes back        layer 5: stock
+/* runs.c - runs of pages without blocks: what a heap keeps and what goes back        layer 5: stock
  * Contract: runs.h. */
 #include "runs.h"
 

@@ -1,8 +1,8 @@
-/* asked.h - what the command `freehold` asks of a process                           layer 2: support
- * Owns:    asked.   Called by: answer.c, tools/outside.   Calls: nothing.
+/* asked.h - what the command `freehold` asks of a process                          layer 2: support
+ * Owns:    outside_request.   Called by: answer.c, tools.   Calls: nothing.
  * Threads: any.
- * Sync:    S-asked  the command's writes, `wanted` last -> answer_request (acquire);
- *                   answer_request (release) -> the command, which reads `answered`.
+ * Sync:    S-asked  the command's writes, `wanted` last -> take_request (acquire);
+ *                   take_request (release) -> the command, which reads `answered`.
  *
  * The command writes a request into the process's memory: its text, value and number, then what it
  * wants, and then budget.news. Some slow call finds it, and answers. */
@@ -16,7 +16,7 @@ typedef enum {
   ASKED_NO_TRACE,
   ASKED_SAMPLES, /* one block in `value` bytes; 0: none */
   ASKED_OPTION,  /* the one named `text` becomes `value` */
-  ASKED_TRIM,    /* as malloc_trim */
+  ASKED_TRIM,    /* memory is short for a while: budget_ask */
 } asked_kind_t;
 
 enum { ASKED_TEXT_MOST = 4096 };
@@ -28,4 +28,4 @@ typedef struct {
   atomic64_t value;            /* relaxed: likewise */
   char text[ASKED_TEXT_MOST];
 } asked_t;
-extern hidden asked_t asked;
+extern hidden asked_t outside_request;

@@ -86,10 +86,10 @@
     "With the shared library: plug-ins opened with RTLD_DEEPBIND use this malloc too, or keep "  \
     "libc's.")                                                                                   \
   X(memory_limit,   share, 0,        -100,      OPTION_NO_LIMIT, ANY,                            \
-    "Bytes in slabs, large and huge blocks (`committed` in the statistics, less what went back " \
-    "from between large ones) beyond which no more is claimed, and allocation fails with "       \
-    "ENOMEM; 0: no limit. What is free and still dirty does not count. A percentage is of what " \
-    "the container has, else of the machine's memory.")                                          \
+    "Bytes in slabs, large and huge blocks (`committed` in the statistics) beyond which no more " \
+    "is claimed, and allocation fails with ENOMEM; 0: no limit. What is free and still dirty "   \
+    "does not count, nor what went back from between large blocks. A percentage is of what the " \
+    "container has, else of the machine's memory.")                                              \
   X(memory_soft,    share, 0,        -100,      OPTION_NO_LIMIT, ANY,                            \
     "Bytes in use or still dirty that the library tries to stay below; 0: none. Near them all "  \
     "threads' caches shrink and free memory goes back at once; beyond them the callback of "     \

@@ -405,6 +405,58 @@ class Outside(unittest.TestCase):
         found = float(rows[0][0][:-1])    # MiB; some 190 samples, five deviations
         self.assertAlmostEqual(found, 3000 * 1024 / 2 ** 20, delta=1.1)
 
+    def test_a_process_that_runs_samples_from_now_on_and_then_no_more(self):
+        with Target("storm", 2) as target:
+            self.assertIn("--start", self.refused("profile", target.pid))
+            started = outside("profile", "--start", "--interval", "16K", target.pid).stdout
+            self.assertIn("samples one block in about 16.0K from now on", started)
+            text, soon = "", time.monotonic() + 60
+            while not re.search(r"allocated by\n +storm\b", text):
+                self.assertLess(time.monotonic(), soon, text)
+                text = outside("why", target.pid).stdout
+            self.assertIn("samples no more", outside("profile", "--stop", target.pid).stdout)
+            written = outside("profile", "--out", self.path("p"), target.pid)
+            self.assertEqual((written.returncode, written.stdout), (0, ""))
+            self.assertGreater(os.path.getsize(self.path("p")), 100)
+
+    def test_an_option_of_a_process_that_runs_is_set_if_it_may_be(self):
+        with Target("storm", 2) as target:
+            for value, before in (("7", "50"), ("9", "7")):
+                self.assertIn(f"purge_delay_ms:{value} from now on; it was {before}\n",
+                              outside("set", f"purge-delay-ms:{value}", target.pid).stdout)
+            for setting, why in (("magazine:1G", "'1G' is not in 0..64M"),
+                                 ("background:on", "is read when a program starts, and not later"),
+                                 ("profile_interval:8K", "profile --start --interval BYTES"),
+                                 ("nothing:1", "there is no option 'nothing'"),
+                                 ("magazine", "needs a value: magazine:VALUE")):
+                self.assertIn(why, self.refused("set", setting, target.pid, code=2))
+            self.assertIn("takes an option and a process",
+                          self.refused("set", target.pid, code=2))
+
+    def test_who_does_not_call_does_not_answer_and_may_do_it_later(self):
+        with Target("wait") as target:
+            for verb in (["set", "magazine:0"], ["trim"], ["profile", "--start"]):
+                self.assertIn("has not answered for 0.1 s",
+                              self.refused(*verb, "--wait", "0.1", target.pid, code=3))
+            target.process.stdin.write("b")
+            target.process.stdin.flush()
+            self.assertEqual(target.process.stdout.readline(), "stepped\n")
+            found = outside("profile", "--out", self.path("p"), target.pid)
+            self.assertEqual(found.returncode, 0, found.stderr)     # the last request was met
+
+    def test_free_memory_of_a_process_that_runs_goes_back_when_it_is_asked_for(self):
+        with Target("gaps") as target:
+            asked = subprocess.Popen([COMMAND, "trim", target.pid], stdout=subprocess.PIPE,
+                                     text=True)
+            while asked.poll() is None:
+                target.process.stdin.write("b")
+                target.process.stdin.flush()
+                self.assertEqual(target.process.stdout.readline(), "stepped\n")
+                time.sleep(0.25)
+            sizes = re.search(r": ([\d.]+)M in memory, before that ([\d.]+)M\n",
+                              asked.communicate()[0])
+        self.assertLess(float(sizes[1]), float(sizes[2]) - 10)
+
     def test_a_profile_from_outside_is_the_one_that_the_process_writes(self):
         own = os.open(self.path("own"), os.O_RDWR | os.O_CREAT)
         with Target("still", options="profile_interval:4K",
@@ -685,7 +737,8 @@ class Outside(unittest.TestCase):
                 self.assertLess(len(line), 200)
 
     def test_each_command_explains_itself(self):
-        for verb in ("stats", "why", "map", "top", "profile", "inspect", "trace --start", "trace",
+        for verb in ("stats", "why", "map", "top", "profile", "set", "trim", "inspect",
+                     "trace --start", "trace",
                      "options", "run"):
             result = outside(*verb.split(), "--help")
             self.assertEqual((result.returncode, result.stderr), (0, ""))
@@ -729,8 +782,8 @@ class Page(unittest.TestCase):
         while len(held) < 3 or held[-1] < 2 * held[0]:
             self.assertLess(time.monotonic(), soon, held)
             lives = self.why(program).split("whose live blocks are most, by the samples\n")[1]
-            row = re.search(r"\A +([\d.]+)M in \d+ samples?, from .* old, allocated by\n +(\w+).*\n +serve\b",
-                            lives)
+            row = re.search(r"\A +([\d.]+)M in \d+ samples?, from .* old, allocated by\n"
+                            r" +(\w+).*\n +serve\b", lives)
             if row:
                 self.assertEqual(row[2], "remember_session")
                 held.append(float(row[1]))

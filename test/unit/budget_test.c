@@ -260,3 +260,23 @@ TEST(budget, what_the_process_has_taken_since_the_look_counts, "") {
   budget_tick(os_fake.now_ms); /* the files still say 724 MiB are left */
   CHECK_EQ(level(), PRESSURE_NEAR);
 }
+
+TEST(budget, when_memory_is_asked_for_it_goes_back_as_near_a_limit_and_then_all_is_as_before,
+     "B2") {
+  void *p = claim(16);
+  memset(p, 7, 16 * SLICE_SIZE);
+  arena_release(p, 16);
+  CHECK_GT(atomic64_load_relaxed(&arena_counts.dirty), (uint64_t)0);
+  os_fake.now_ms += 1000;
+  budget_ask();
+  CHECK(level() == PRESSURE_NEAR && budget_is_valid() && budget_is_tight());
+  CHECK(budget_tick(os_fake.now_ms));
+  purge_tick();
+  CHECK_EQ(atomic64_load_relaxed(&arena_counts.dirty), (uint64_t)0);
+  for (int i = 0; i < 3; i++) {
+    tick();
+    CHECK(level() == PRESSURE_NEAR && budget_is_valid());
+  }
+  tick();
+  CHECK(level() == PRESSURE_NONE && budget_is_valid());
+}

@@ -59,18 +59,20 @@ static bool put(const void *mine, size_t offset, const void *bytes, size_t size)
 #define PUT(variable, field, type, number)                                                         \
   put(&(variable), offsetof(__typeof__(variable), field), &(type){number}, sizeof(type))
 
-bool ask_take_back(void) { return PUT(asked, wanted, uint32_t, ASKED_NOTHING); }
+bool ask_take_back(void) { return PUT(outside_request, wanted, uint32_t, ASKED_NOTHING); }
 
 /* The request comes before the news of it. */
 static bool put_request(const ask_t *a, uint32_t number) {
-  return ask_take_back() && put(&asked, offsetof(asked_t, text), a->text, strlen(a->text) + 1) &&
-         PUT(asked, value, uint64_t, a->value) && PUT(asked, process, uint32_t, threads_main()) &&
-         PUT(asked, number, uint32_t, number) && PUT(asked, wanted, uint32_t, a->kind) &&
-         PUT(budget, news, uint32_t, 1);
+  return ask_take_back() &&
+         put(&outside_request, offsetof(asked_t, text), a->text, strlen(a->text) + 1) &&
+         PUT(outside_request, value, uint64_t, a->value) &&
+         PUT(outside_request, process, uint32_t, threads_main()) &&
+         PUT(outside_request, number, uint32_t, number) &&
+         PUT(outside_request, wanted, uint32_t, a->kind) && PUT(budget, news, uint32_t, 1);
 }
 
 static bool is_answered(uint32_t number) {
-  return atomic32_load_relaxed(&asked.answered) == number;
+  return atomic32_load_relaxed(&outside_request.answered) == number;
 }
 
 /* False: it has ended, or has not answered so long. */
@@ -93,6 +95,6 @@ int ask_target(const ask_t *a, int *error) {
   if (!put_request(a, number)) return OUTSIDE_CANNOT_READ;
   if (!wait_for(a->wait, number, &has_ended))
     return has_ended ? ask_complain("%s has ended%s", "") : ASK_NOT_ANSWERED;
-  *error = (int)atomic32_load_relaxed(&asked.error);
+  *error = (int)atomic32_load_relaxed(&outside_request.error);
   return OUTSIDE_DONE;
 }

@@ -6,17 +6,21 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 #include "../../src/support/options.h"
+#include "adopt.h"
 #include "ask.h"
 #include "commands.h"
 #include "target.h"
 
+enum { TRIM_SECONDS = 4 }; /* as budget.c has it */
+
 static const char set_help[] =
   "freehold set OPTION:VALUE [--wait S] TARGET\n"
-  "    sets an option of a process that runs: one of those that may be set at any time ('freehold\n"
-  "    options' says which). The process is not stopped, and gets no signal. Its next call of malloc\n"
-  "    or realloc that the fast path cannot do finds the request\n"
+  "    sets an option of a process that runs: one of those that may be set at any time\n"
+  "    ('freehold options' says which). The process is not stopped, and gets no signal. Its next\n"
+  "    call of malloc or realloc that the fast path cannot do finds the request\n"
   "TARGET is a process's number, or its name if no other process has it.\n"
   "  --wait  seconds to wait for the answer (default 5)\n"
   "Example: freehold set purge_delay_ms:10 redis-server\n"
@@ -24,8 +28,9 @@ static const char set_help[] =
 
 static const char trim_help[] =
   "freehold trim [--wait S] TARGET\n"
-  "    asks a process that runs to give free memory back to the system, as malloc_trim(0) does. Its\n"
-  "    next call of malloc or realloc that the fast path cannot do does so, and takes as long\n"
+  "    asks a process that runs for memory: for four seconds its calls give back to\n"
+  "    the system what is free, and what threads keep, as they do near a limit (fh_pressure_set\n"
+  "    hears of it). Threads that sleep keep what they have: malloc_trim(0) takes that, too\n"
   "TARGET is a process's number, or its name if no other process has it.\n"
   "  --wait  seconds to wait for the answer (default 5)\n"
   "Example: freehold trim redis-server\n"
@@ -126,10 +131,12 @@ int command_trim(int argc, char **argv) {
   if (!view_read(&before)) return OUTSIDE_CANNOT_READ;
   code = ask_target(&a, &error);
   if (code == ASK_NOT_ANSWERED)
-    return ask_tell_silence(&a, "it gives memory back with its next malloc or realloc that the "
+    return ask_tell_silence(&a, "it gives memory back from its next malloc or realloc on that the "
                                 "fast path cannot do");
   if (code != OUTSIDE_DONE) return code;
   if (error != 0) return ask_complain_of(error);
+  nanosleep(&(struct timespec){TRIM_SECONDS, 0}, NULL);
+  if (!adopt_renew()) return ask_complain("%s has ended%s", "");
   if (!view_read(&after)) return OUTSIDE_CANNOT_READ;
   printf("%s: %s in memory, before that %s\n", target_title(), outside_size(after.stats.resident),
          outside_size(before.stats.resident));

@@ -67,7 +67,7 @@ static int tell_silence(const ask_t *a) {
 }
 
 static int ask_and_wait(const ask_t *a) {
-  bool is_waiting = atomic32_load_relaxed(&asked.wanted) == ASKED_TRACE;
+  bool is_waiting = atomic32_load_relaxed(&outside_request.wanted) == ASKED_TRACE;
   int error = 0;
   if (a->kind == ASKED_TRACE && trace_is_on()) return ask_complain("%s has a trace already%s", "");
   if (a->kind == ASKED_NO_TRACE && !trace_is_on() && !is_waiting)

@@ -3,7 +3,8 @@
  *
  * Stands for, in src/slab/span.c: room_of set_level clear_level note_new_room claim_run_in_span
  * and in src/slab/span.c: claim_run_in_group claim_run_in_arena span_claim span_begin end_if_free
- * and in src/slab/span.c: give_back_run span_free claim_behind span_resize rest_one
+ * and in src/slab/span.c: give_back_run span_free span_free_to_system claim_behind
+ * and in src/slab/span.c: span_resize rest_one
  * and in src/arena/hint.h: hint_set_part hint_set hint_clear hint_any
  *
  * SPANS spans of PAGES pages, number s in group s % GROUPS of one arena; runs have LEAST to MOST
@@ -280,6 +281,20 @@ inline free_run() {
   forget()
 }
 
+/* With the run go free pages of its span, if nobody claims of them meanwhile. */
+inline free_to_system() {
+  atomic { w = free[span]; idle = w };
+  if
+  :: idle == 0
+  :: else ->
+     atomic { swap(span, idle) };
+     if :: ok -> note_new_room(span) :: else -> idle = 0; w = 0 fi
+  fi;
+  give_back(span, RUN(at, n) | idle);
+  if :: ok -> release_slices(span) :: else fi;
+  atomic { idle = 0; forget() }
+}
+
 inline shrink() {
   give_back(span, RUN(at + LEAST, n - LEAST));
   assert(!ok); n = LEAST
@@ -328,6 +343,7 @@ inline operate() {
   :: n == 0 -> have_run()
   :: n == 0 -> use_otherwise()
   :: n != 0 -> free_run()
+  :: n != 0 -> free_to_system()
   :: n > LEAST -> shrink()
   :: n != 0 && n < MOST && at + n < PAGES -> grow()
   :: rest_one(0)
