@@ -27,12 +27,14 @@ static const char *const kind_text[] = {
 static const char help[] =
   "freehold trace FILE [--sum] [--json] [--thread N] [--address X] [--size A-B] [--from S]\n"
   "                    [--to S]\n"
-  "    what the program of a trace (option trace) asked of malloc\n"
+  "    what the program of a trace (option trace) asked of malloc. A line has the second, the\n"
+  "    thread, the call, the address that it takes or returns, and the bytes asked for\n"
   "freehold trace --start TARGET, freehold trace --stop TARGET\n"
   "    begin and end a trace of a process that runs; freehold trace --start --help\n"
   "\n"
   "  --sum          sums instead of events: calls, bytes, what lives at the end and at the peak,\n"
-  "                 sizes, lifetimes, temporary blocks, threads, which one frees whose blocks\n"
+  "                 sizes, lifetimes, temporary blocks, what was not freed, by size, threads,\n"
+  "                 which one frees whose blocks\n"
   "  --json         the same for programs; each event is an object on a line of its own\n"
   "  --thread N     only calls of the thread, or threads, whose number is N\n"
   "  --address X    only those that return or take that address\n"
@@ -41,6 +43,8 @@ static const char help[] =
   "\n"
   "Events have the numbers of threads, as the system and --thread have them. It uses them again,\n"
   "so sums have serials as well, from 1, which are a thread's own.\n"
+  "Frees of unknown: of blocks that the trace does not know. Frees missing: the address was\n"
+  "handed out again, so the block was freed by a call that is not in the trace.\n"
   "A block is temporary if the thread that allocated it frees it within 8 of its calls.\n"
   "\n"
   "Example: freehold run --trace /tmp/ls.trace -- ls\n"
@@ -428,6 +432,72 @@ static void put_row(const char *name, uint64_t n) {
   printf("%-22s %llu\n", name, (unsigned long long)n);
 }
 
+/* What lives at the end, of one size. */
+typedef struct {
+  uint64_t size, blocks, first, last; /* the last two: ns, when the oldest and youngest were new */
+} left_t;
+
+static int by_size(const void *a, const void *b) {
+  const left_t *x = a, *y = b;
+  return (x->size > y->size) - (x->size < y->size);
+}
+static int by_bytes(const void *a, const void *b) {
+  const left_t *x = a, *y = b;
+  uint64_t first = x->size * x->blocks, second = y->size * y->blocks;
+  return first != second ? (first < second) - (first > second) : by_size(a, b);
+}
+
+/* Those with most bytes come first. The caller frees it. */
+static left_t *sum_left(const sums_t *s, size_t *count) {
+  left_t *left = more(NULL, (s->live + 1) * sizeof *left);
+  size_t n = 0, sizes = 0;
+  for (size_t i = 0; i < s->room; i++)
+    if (s->table[i].address > 1)
+      left[n++] = (left_t){s->table[i].size, 1, s->table[i].since, s->table[i].since};
+  qsort(left, n, sizeof *left, by_size);
+  for (size_t i = 0; i < n; i++) {
+    left_t *sum = sizes != 0 ? &left[sizes - 1] : NULL;
+    if (sum == NULL || sum->size != left[i].size) {
+      left[sizes++] = left[i];
+      continue;
+    }
+    sum->blocks++;
+    if (left[i].first < sum->first) sum->first = left[i].first;
+    if (left[i].last > sum->last) sum->last = left[i].last;
+  }
+  qsort(left, sizes, sizeof *left, by_bytes);
+  *count = sizes;
+  return left;
+}
+
+static void print_left(const sums_t *s) {
+  size_t count;
+  left_t *left = sum_left(s, &count);
+  printf("\nnot freed: size     blocks          bytes   first at s    last at s\n");
+  for (size_t i = 0; i < count && i < ROWS_SHOWN; i++)
+    printf("%15llu %10llu %14llu %12.6f %12.6f\n", (unsigned long long)left[i].size,
+           (unsigned long long)left[i].blocks, (unsigned long long)(left[i].size * left[i].blocks),
+           (double)left[i].first / 1e9, (double)left[i].last / 1e9);
+  if (count > ROWS_SHOWN) printf("and %zu sizes more\n", count - ROWS_SHOWN);
+  free(left);
+}
+
+static void put_left(fmt_json_t *j, const sums_t *s) {
+  size_t count;
+  left_t *left = sum_left(s, &count);
+  fmt_json_array(j, "not_freed");
+  for (size_t i = 0; i < count; i++) {
+    fmt_json_object(j, NULL);
+    fmt_json_number(j, "size", left[i].size);
+    fmt_json_number(j, "blocks", left[i].blocks);
+    fmt_json_number(j, "first_ns", left[i].first);
+    fmt_json_number(j, "last_ns", left[i].last);
+    fmt_json_close(j);
+  }
+  fmt_json_close(j);
+  free(left);
+}
+
 static void print_threads(const sums_t *s) {
   printf("\nthreads: %zu, %zu at once, %zu have ended\n", s->thread_count, s->at_once, s->left);
   printf("serial  number          from s            to s        calls\n");
@@ -456,7 +526,7 @@ static void print_sums(const sums_t *s, const trace_file_t *f) {
   put_row("bytes asked for", s->asked);
   put_row("bytes released", s->released);
   put_row("frees of unknown", s->unknown);
-  put_row("frees not seen", s->unseen);
+  put_row("frees missing", s->unseen);
   put_row("events lost", atomic64_load_relaxed(&f->head->lost));
   printf("live at the end        %llu bytes in %llu blocks\n", (unsigned long long)s->live_bytes,
          (unsigned long long)s->live);
@@ -475,6 +545,7 @@ static void print_sums(const sums_t *s, const trace_file_t *f) {
   printf("\nlived less than    blocks\n");
   for (unsigned i = 0; i < LIFE_STEPS; i++)
     if (s->lives[i] != 0) printf("%-12s %12llu\n", life_text(i), (unsigned long long)s->lives[i]);
+  print_left(s);
   print_threads(s);
 }
 
@@ -559,6 +630,7 @@ static void print_sums_json(const sums_t *s, const trace_file_t *f) {
   fmt_json_number(&j, "temporary", s->temporary);
   fmt_json_number(&j, "temporary_bytes", s->temporary_bytes);
   put_steps(&j, s);
+  put_left(&j, s);
   fmt_json_close(&j);
   fmt_flush(&out);
 }

@@ -125,6 +125,10 @@ class Traces(unittest.TestCase):
             allocated = sum(sums["calls"][k] for k in ("malloc", "calloc", "aligned"))
             self.assertEqual(allocated - sums["freed"], sums["live_blocks"])
             self.assertEqual(sums["asked"] - sums["released"], sums["live_bytes"])
+            left = [(row["blocks"], row["size"] * row["blocks"]) for row in sums["not_freed"]]
+            self.assertEqual(tuple(map(sum, zip(*left))),
+                             (sums["live_blocks"], sums["live_bytes"]))
+            self.assertEqual(left, sorted(left, key=lambda row: -row[1]))
 
     def late(self, what, library):
         result = support.run([PROBE, what, self.path("t")], support.preloaded(library, ""))
