@@ -702,6 +702,13 @@ static void run_of_other(void) {
   in_helper(allocate_runs);
   release(block[0]);
 }
+/* The system keeps what is locked, and has just been asked. */
+static void run_beside_locked(void) {
+  some_runs();
+  if (mlock(block[6], KIB(4)) != 0) park_fail("pages cannot be locked: see ulimit -l");
+  put(block[6]);
+  release(block[0] = block[7]);
+}
 static void run_kept(void) {
   some_runs();
   put(block[6]);
@@ -918,6 +925,20 @@ static void reserve_to_be_closed(void) {
   reserve_opened();
   spend_memory(false);
   oracle_note_look_due();
+}
+/* Another process has asked for something. */
+static void memory_asked_for(void) {
+  big();
+  oracle_ask_for_memory();
+}
+static void memory_was_asked_for(void) {
+  memory_asked_for();
+  put(get(size));
+  oracle_note_look_due();
+}
+static void samples_asked_for(void) {
+  big();
+  oracle_ask_for_samples(KIB(64));
 }
 static void hold_if_any_below_limit(void) {
   spend_memory(false);
@@ -2009,6 +2030,9 @@ const operation_t freehold_operations[] = {
   {"grow-maps-beside-free", malloc_one, unmapped_beside_free, hold_one, NULL, 0},
   {"grow-maps-slice-again", malloc_one, unmapped_and_one_slice, hold_one, NULL, 0},
   {"free-last-of-window", free_first, last_of_window, NULL, "magazine:0", 0},
+  {"malloc-memory-asked-for", malloc_one, memory_asked_for, hold_one, NULL, 0},
+  {"malloc-memory-was-asked-for", malloc_one, memory_was_asked_for, hold_one, NULL, 0},
+  {"malloc-samples-asked-for", malloc_one, samples_asked_for, hold_one, NULL, 0},
   {"malloc-within-limit", malloc_one, big, hold_one, "memory_limit:64G", 0},
   {"first-use-of-container", malloc_one, first_with_nothing, hold_one, "memory_limit:90%",
    IS_BARE | FIRST_USE},
@@ -2063,6 +2087,7 @@ const operation_t freehold_operations[] = {
   {"free-run-last", free_first, last_run_to_free, NULL, "magazine:0", 0},
   {"free-run-to-system", free_first, run_to_free, NULL, "magazine:0,purge_budget:0", 0},
   {"free-run-to-system-last", free_first, last_run_to_free, NULL, "magazine:0,purge_budget:0", 0},
+  {"free-run-beside-locked", free_first, run_beside_locked, NULL, "magazine:0,purge_budget:0", 0},
   {"free-run-of-other", free_first, run_of_other, NULL, NULL, 0},
   {"realloc-run-grows", grow_run, run_before_free, hold_grown_run, NULL, 0},
   {"realloc-run-shrinks", shrink_run, run_before_free, hold_shrunk_run, NULL, 0},

@@ -20,6 +20,7 @@
 #include "../../../src/stock/pool.h"
 #include "../../../src/os/container.h"
 #include "../../../src/stock/returned.h"
+#include "../../../src/support/asked.h"
 #include "../../../src/support/pace.h"
 #include "../../../src/support/trace.h"
 
@@ -237,6 +238,17 @@ void oracle_note_taken(void) { atomic8_store_relaxed(&own_heap()->is_taken, TAKE
 void oracle_note_pressure(unsigned level) {
   atomic64_store_relaxed(&((budget_t *)library_hidden("budget"))->level, level);
 }
+
+static void ask(asked_kind_t kind, uint64_t value) {
+  asked_t *asked = library_hidden("outside_request");
+  atomic32_store_relaxed(&asked->process, (uint32_t)getpid());
+  atomic64_store_relaxed(&asked->value, value);
+  atomic32_store_relaxed(&asked->wanted, kind);
+  atomic32_store_relaxed(&((budget_t *)library_hidden("budget"))->news, 1);
+}
+
+void oracle_ask_for_memory(void) { ask(ASKED_TRIM, 0); }
+void oracle_ask_for_samples(size_t interval) { ask(ASKED_SAMPLES, interval); }
 
 static uint32_t now_ms(void) {
   uint32_t (*now)(void);

@@ -302,6 +302,9 @@ void oracle_note_taken(void); /* the caller's own heap, by a thread that does no
 /* ... and whether it has used that class since it began to watch it. */
 void oracle_note_watch_due(size_t size);
 void oracle_note_pressure(unsigned level); /* as the last look found it */
+/* As the command `freehold` asks from outside. */
+void oracle_ask_for_memory(void);
+void oracle_ask_for_samples(size_t interval);
 void oracle_note_container(size_t limit, size_t room, bool is_short);
 void oracle_note_lost_reader(void); /* one that has been at the container's files for long */
 /* Moments: the caller ... */

@@ -361,7 +361,7 @@ def is_raced(line, functions):
             ("grow_at" in functions and
              line.strip() in ("slices_give_back(a, slice, missing);", "return false;")) or
             ("span_claim" in functions and line.strip().startswith("hint_set(")) or
-            ("rest_one" in functions and "arena_release_" in line))
+            ("rest_one" in functions and ("arena_release_" in line or "free_pages" in line)))
 
 def is_refused(line, functions):
     """By a system that lets go of nothing, moves no pages, or makes no fences."""
