@@ -58,8 +58,8 @@ static void regret(learned_t *l, uint32_t now, size_t n) {
 }
 
 void patience_note_reuse(size_t n, uint32_t age) {
-  uint32_t now = os_now_ms();
   if (budget_is_tight()) return; /* whatever it costs */
+  uint32_t now = os_now_ms();
   bool is_soon = age < patience_delay((uint32_t)option_get(OPTION_purge_delay_ms));
   regret(&budgets, now, is_soon ? n * SOON_TIMES : n);
   if (!is_soon) regret(&delays, now, n);
