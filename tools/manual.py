@@ -15,7 +15,7 @@ import sys
 import textwrap
 
 SOURCE = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
-VERBS = ["top", "stats", "why", "map", "profile", "inspect", "trace"]
+VERBS = ["top", "stats", "why", "map", "profile", "set", "trim", "inspect", "trace"]
 GROUPS = {1: "User Commands", 3: "Library Functions Manual", 5: "File Formats Manual"}
 
 def read(path):

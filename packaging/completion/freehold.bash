@@ -4,7 +4,7 @@ _freehold() {
   local flags="@FLAGS@" words="@WORDS@" entry i
   COMPREPLY=()
   if [ "$COMP_CWORD" -eq 1 ]; then
-    COMPREPLY=($(compgen -W "run options top stats why map profile inspect trace version help" -- "$current"))
+    COMPREPLY=($(compgen -W "run options top stats why map profile set trim inspect trace version help" -- "$current"))
     return
   fi
   case $verb in
@@ -31,7 +31,8 @@ _freehold() {
     stats) flags="--json --prometheus --help" ;;
     why) flags="--rows --help" ;;
     map) flags="--page --help" ;;
-    profile) flags="--kind --out --help" ;;
+    profile) flags="--kind --out --start --stop --interval --wait --help" ;;
+    set | trim) flags="--wait --help" ;;
     inspect) flags="--rows --help" ;;
     trace) flags="--start --stop --sum --json --thread --address --size --from --to --help" ;;
     *) return ;;
@@ -39,7 +40,7 @@ _freehold() {
   case $previous in
     --kind) COMPREPLY=($(compgen -W "heap blocks lifetimes" -- "$current")) ;;
     --page | --out) COMPREPLY=($(compgen -f -- "$current")) ;;
-    --interval | --frames | --rows | --thread | --address | --size | --from | --to) ;;
+    --interval | --wait | --frames | --rows | --thread | --address | --size | --from | --to) ;;
     *)
       if [[ $current == -* ]]; then COMPREPLY=($(compgen -W "$flags" -- "$current"))
       elif [ "$verb" = trace ] || [ "$verb" = inspect ]; then COMPREPLY=($(compgen -f -- "$current"))

@@ -90,7 +90,8 @@ class Completion(unittest.TestCase):
                          ["/proc/self/map_files", "/proc/self/maps"])
 
     def test_bash_offers_the_flags_of_each_command(self):
-        for verb in ("top", "stats", "why", "map", "profile", "inspect", "trace"):
+        for verb in ("top", "stats", "why", "map", "profile", "set", "trim", "inspect",
+                     "trace"):
             text = support.run([COMMAND, verb, "--help"]).stdout
             text = text.split("\nExample")[0]
             wanted = set(re.findall(r"(?<=[ \[])--[a-z]+", text)) | {"--help"}
