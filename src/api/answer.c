@@ -1,6 +1,6 @@
 /* answer.c - does what the command `freehold` asks of the process                      layer 8: api
- * Owns:    nothing.   Called by: api.h.   Calls: callback.c, tracing.c, stock, arena,
- *          support, os.
+ * Owns:    nothing.   Called by: whoever finds news.
+ *          Calls: callback.c, tracing.c, stock, arena, support, os.
  * Threads: any; also a signal handler's, in the midst of its calls. No heap is marked.
  * Sync:    S-asked (asked.h). */
 #include "api.h"
