@@ -16,7 +16,6 @@ enum {
   REPEAT_MS = 1000,        /* while there is pressure the caches are given up so often */
   LEAST_PART = 64,         /* the least margin is this part of a bound: with less left it is near */
   MOST_PART = 4,           /* the widest margin, however fast the process grows */
-  ASKED_MS = 4000,         /* memory is asked for as long */
 };
 
 budget_t budget;
@@ -104,9 +103,10 @@ static int64_t left_in_container(uint64_t limit, uint64_t used) {
 }
 
 void budget_ask(void) {
-  pace_note(&requests, os_now_ms(), ASKED_MS);
+  uint64_t none = PRESSURE_NONE;
+  pace_note(&requests, os_now_ms(), BUDGET_ASKED_MS);
   atomic32_store_relaxed(&budget.is_close, 1);
-  atomic64_store_relaxed(&budget.level, PRESSURE_NEAR); /* the next tick goes on from there */
+  atomic64_cas_relaxed(&budget.level, &none, PRESSURE_NEAR); /* the next tick goes on from there */
 }
 
 static bool is_asked_for(uint32_t now) {

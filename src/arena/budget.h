@@ -41,6 +41,7 @@ hidden bool budget_is_spent(size_t size);
 /* Finds out what the level is; `now`: os_now_ms, or 0 if that is not known. True, once in a while
  * under pressure: all heaps should give up what they keep. */
 hidden bool budget_tick(uint32_t now);
-/* For four seconds the level is NEAR at least, whatever the bounds are: somebody wants memory. */
+/* For a while the level is NEAR at least, whatever the bounds are: somebody wants memory. */
+enum { BUDGET_ASKED_MS = 4000 };
 hidden void budget_ask(void);
 hidden bool budget_is_valid(void); /* while no thread ticks */

@@ -96,7 +96,8 @@ static always_inline void *allocate_or_shrink(heap_t *h, size_t size, size_t ali
   void *block = allocate_once(h, c, size, alignment, may_be_sampled);
   if (likely(block != NULL) || !give_room(h, size, alignment)) return block;
   block = allocate_once(h, c, size, alignment, may_be_sampled);
-  if (block == NULL && c != 0) block = take_run_instead(h, alignment);
+  /* What freehold allocates for itself is a slab's: heap_malloc_own counts it as such. */
+  if (block == NULL && c != 0 && may_be_sampled) block = take_run_instead(h, alignment);
   if (likely(block != NULL) || !open_reserve(h, size, alignment)) return block;
   return heap_malloc_class(h, class_of(RESERVED_SIZE));
 }

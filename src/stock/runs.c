@@ -14,6 +14,7 @@ enum {
   LEAST_TO_GO = 8, /* pages of a span for which the system is asked, unless all are to go */
   REST_MS = 4000,  /* after the system has kept some it is asked for no more for so long */
   LOOK_TIMES = 16, /* one free in so many looks how many pages are free */
+  VAIN_MS = 100,   /* from a walk over all spans that gave nothing back to the next */
 };
 
 /* ---- how many are free ----------------------------------------------------------------------- */
@@ -97,11 +98,17 @@ static bool is_much_free(void) {
 }
 
 void runs_give_room(void) {
+  static pace_t walks_in_vain;
+  uint32_t now = os_now_ms();
+  uint64_t before = atomic64_load_relaxed(&arena_counts.absent_pages);
   if (!budget_is_spent(SLICE_SIZE) || !is_much_free() || was_kept()) return;
+  if (!pace_is_due(&walks_in_vain, now, 0)) return;
   for (size_t i = 0; i < arena_count(); i++) {
     arena_t *a = arena_at(i);
     for (size_t group = 0; a != NULL && group < ARENA_GROUPS; group++) span_rest(a, group, true);
   }
+  if (atomic64_load_relaxed(&arena_counts.absent_pages) <= before)
+    pace_note(&walks_in_vain, now, VAIN_MS);
 }
 
 /* ---- what is kept ---------------------------------------------------------------------------- */

@@ -280,3 +280,12 @@ TEST(budget, when_memory_is_asked_for_it_goes_back_as_near_a_limit_and_then_all_
   tick();
   CHECK(level() == PRESSURE_NONE && budget_is_valid());
 }
+
+TEST(budget, when_memory_is_asked_for_beyond_the_soft_bound_it_stays_beyond, "B1") {
+  core_option(OPTION_memory_soft, (int64_t)MiB(1));
+  CHECK(claim(32) != NULL);
+  tick();
+  CHECK_EQ(level(), (int)PRESSURE_OVER);
+  budget_ask();
+  CHECK(level() == PRESSURE_OVER && budget_is_valid());
+}

@@ -1,6 +1,8 @@
 /* runs_test.c - tests of stock/runs: runs of pages that a heap keeps */
 #include "pages.h"
 
+#include "../../src/stock/paged.h"
+
 CORE_SMALL_PAGES
 
 TEST(runs, a_run_that_was_freed_is_handed_out_again_and_its_span_is_not_asked, "R3") {
@@ -191,13 +193,16 @@ TEST(runs, without_a_slice_for_a_slab_small_blocks_have_free_pages_instead, "") 
   while (n < ARRAY_LENGTH(p) && (p[n] = of_pages(20)) != NULL) n++;
   while (fast_malloc(1000) != NULL) continue;
   for (size_t i = 0; i < n; i += 2) fast_free(p[i]);
-  void *first = fast_malloc(1000);
-  CHECK(first != NULL && heap_usable_size(first, "t") >= 1000);
-  for (small = 1; fast_malloc(1000) != NULL;) small++;
+  void *last = NULL;
+  for (void *q; (q = fast_malloc(1000)) != NULL; last = q) small++;
   CHECK_GE(small, n / 2);
-  heap_check_class(first, 1000, 1, "t");
+  CHECK(is_paged(last) && heap_usable_size(last, "t") >= 1000);
+  fast_free(last);
+  CHECK_EQ(heap_malloc_own(1000), NULL); /* what is freehold's own counts as a slab's block */
+  CHECK_NE(last = fast_malloc(1000), NULL);
+  heap_check_class(last, 1000, 1, "t");
   CHECK_EQ(atomic32_load_relaxed(&heap_longer), 1u);
-  fast_free(first);
+  fast_free(last);
 }
 
 TEST(runs, at_the_limit_pages_that_went_back_are_no_way_around_it, "") {

@@ -98,10 +98,8 @@ static int ask_for_samples(const ask_t *a) {
 
 typedef struct {
   ask_t ask;
-  bool starts, stops;
-  const char *out;   /* NULL: not named */
-  const char *given; /* an option that says how a profile is written; NULL: none */
-  const char *interval;
+  bool starts, stops, writes, has_interval; /* which options were given */
+  const char *out;                          /* NULL: not named */
   fh_profile_t kind;
 } wanted_t;
 
@@ -121,11 +119,11 @@ static bool read_interval(const char *text, uint64_t *value) {
 
 static bool read_option(wanted_t *w, int o) {
   switch (o) {
-    case 'k': w->given = "--kind"; return read_kind(optarg, &w->kind);
-    case 'o': w->given = "--out", w->out = optarg; return true;
+    case 'k': w->writes = true; return read_kind(optarg, &w->kind);
+    case 'o': w->out = optarg; return w->writes = true;
     case 'b': return w->starts = true;
     case 'e': return w->stops = true;
-    case 'i': w->interval = "--interval"; return read_interval(optarg, &w->ask.value);
+    case 'i': w->has_interval = true; return read_interval(optarg, &w->ask.value);
     case 'w': return ask_read_wait(optarg, &w->ask.wait);
     default: return false;
   }
@@ -133,8 +131,7 @@ static bool read_option(wanted_t *w, int o) {
 
 static bool is_one_thing(const wanted_t *w) {
   bool asks = w->starts || w->stops;
-  if ((w->starts && w->stops) || (asks && w->given != NULL) ||
-      (!w->starts && w->interval != NULL)) {
+  if ((w->starts && w->stops) || (asks && w->writes) || (!w->starts && w->has_interval)) {
     fputs("freehold: profile takes --start, with --interval perhaps, or --stop, or --kind and "
           "--out\n",
           stderr);

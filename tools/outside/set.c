@@ -8,13 +8,11 @@
 #include <string.h>
 #include <time.h>
 
-#include "../../src/support/options.h"
+#include "../../src/arena/budget.h"
 #include "adopt.h"
 #include "ask.h"
 #include "commands.h"
 #include "target.h"
-
-enum { TRIM_SECONDS = 4 }; /* as budget.c has it */
 
 static const char set_help[] =
   "freehold set OPTION:VALUE [--wait S] TARGET\n"
@@ -135,7 +133,7 @@ int command_trim(int argc, char **argv) {
                                 "fast path cannot do");
   if (code != OUTSIDE_DONE) return code;
   if (error != 0) return ask_complain_of(error);
-  nanosleep(&(struct timespec){TRIM_SECONDS, 0}, NULL);
+  nanosleep(&(struct timespec){BUDGET_ASKED_MS / 1000, 0}, NULL);
   if (!adopt_renew()) return ask_complain("%s has ended%s", "");
   if (!view_read(&after)) return OUTSIDE_CANNOT_READ;
   printf("%s: %s in memory, before that %s\n", target_title(), outside_size(after.stats.resident),
