@@ -36,8 +36,8 @@ static void take_request(void) {
   uint32_t wanted =
     atomic32_load_relaxed(&outside_request.wanted); /* relaxed: the swap reads again */
   if (wanted == ASKED_NOTHING) return;
+  if (atomic32_load_relaxed(&outside_request.process) != os_process()) return; /* a parent's */
   if (!atomic32_cas_acquire(&outside_request.wanted, &wanted, ASKED_NOTHING)) return; /* S-asked */
-  if (atomic32_load_relaxed(&outside_request.process) != os_process()) return;
   uint32_t number = atomic32_load_relaxed(&outside_request.number);
   atomic32_store_relaxed(&outside_request.error, (uint32_t)fulfil((asked_kind_t)wanted));
   atomic32_store_release(&outside_request.answered, number); /* S-asked */

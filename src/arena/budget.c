@@ -106,7 +106,9 @@ void budget_ask(void) {
   uint64_t none = PRESSURE_NONE;
   pace_note(&requests, os_now_ms(), BUDGET_ASKED_MS);
   atomic32_store_relaxed(&budget.is_close, 1);
-  atomic64_cas_relaxed(&budget.level, &none, PRESSURE_NEAR); /* the next tick goes on from there */
+  if (!atomic64_cas_relaxed(&budget.level, &none, PRESSURE_NEAR)) return;
+  atomic64_add_relaxed(&budget.raises, 1); /* the next tick goes on from there */
+  atomic32_store_relaxed(&budget.news, 1);
 }
 
 static bool is_asked_for(uint32_t now) {

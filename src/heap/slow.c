@@ -13,12 +13,13 @@ void heap_note_longer(void) {
   if (atomic32_load_relaxed(&heap_longer) == 0) atomic32_store_relaxed(&heap_longer, 1);
 }
 
-/* Memory is short: what the heap keeps may make room. Not for a block with a mapping of its own. */
+/* Memory is short: what the heap keeps may make room. A block with a mapping of its own it does not
+ * serve; at the hard limit free pages between large blocks do. */
 static cold bool give_room(heap_t *h, size_t size, size_t alignment) {
-  if (large_is_huge(size, alignment)) return false;
+  if (large_is_huge(size, alignment)) return runs_give_room(size);
   heap_flush_bins(h);
   magazine_empty(h);
-  runs_give_room();
+  runs_give_room(size);
   return true;
 }
 

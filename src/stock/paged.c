@@ -72,6 +72,8 @@ void paged_free(heap_t *h, void *p, const char *call) {
 bool paged_resize(void *p, size_t size) {
   size_t n = pages_for(size);
   uint64_t before = bytes_in_pages(span_pages(p, "realloc"));
+  size_t growth = size > before ? size - before : 0; /* into pages that may count anew */
+  if (growth != 0 && budget_is_spent(align_up(growth, SPAN_PAGE))) return false;
   if (n > SPAN_MOST || !span_resize(p, (unsigned)n)) return false;
   uint64_t more = bytes_in_pages((unsigned)n) - before; /* or less */
   runs_count_free(NULL, -((int)((int64_t)more >> SPAN_PAGE_SHIFT)));

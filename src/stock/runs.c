@@ -97,18 +97,19 @@ static bool is_much_free(void) {
          (int64_t)max_size(FREE_STEP, atomic64_load_relaxed(&arena_counts.spans));
 }
 
-void runs_give_room(void) {
+bool runs_give_room(size_t size) {
   static pace_t walks_in_vain;
   uint32_t now = os_now_ms();
   uint64_t before = atomic64_load_relaxed(&arena_counts.absent_pages);
-  if (!budget_is_spent(SLICE_SIZE) || !is_much_free() || was_kept()) return;
-  if (!pace_is_due(&walks_in_vain, now, 0)) return;
+  bool is_short = budget_is_spent(align_up(max_size(size, SLICE_SIZE), SLICE_SIZE));
+  if (!is_short || !is_much_free() || was_kept()) return false;
+  if (!pace_is_due(&walks_in_vain, now, 0)) return false;
   for (size_t i = 0; i < arena_count(); i++) {
     arena_t *a = arena_at(i);
     for (size_t group = 0; a != NULL && group < ARENA_GROUPS; group++) span_rest(a, group, true);
   }
-  if (atomic64_load_relaxed(&arena_counts.absent_pages) <= before)
-    pace_note(&walks_in_vain, now, VAIN_MS);
+  if (atomic64_load_relaxed(&arena_counts.absent_pages) > before) return true;
+  return pace_note(&walks_in_vain, now, VAIN_MS), false;
 }
 
 /* ---- what is kept ---------------------------------------------------------------------------- */

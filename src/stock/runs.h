@@ -33,6 +33,7 @@ hidden void runs_settle(heap_t *h); /* what it counted by itself */
 /* The pages of what was a block go back to their span. What is returned has ended, as of
  * span_free. */
 hidden slab_t *runs_give_back(heap_t *h, void *p, unsigned n);
-/* At the hard limit: what is free of all spans goes back to the system, if that is much. */
-hidden void runs_give_room(void);
+/* If `size` bytes would pass the hard limit: what is free of all spans goes back to the system, if
+ * that is much. True: some did. */
+hidden bool runs_give_room(size_t size);
 hidden bool runs_are_valid(const heap_t *h); /* its user only */

@@ -436,8 +436,12 @@ class Outside(unittest.TestCase):
     def test_who_does_not_call_does_not_answer_and_may_do_it_later(self):
         with Target("wait") as target:
             for verb in (["set", "magazine:0"], ["trim"], ["profile", "--start"]):
-                self.assertIn("has not answered for 0.1 s",
-                              self.refused(*verb, "--wait", "0.1", target.pid, code=3))
+                result = outside(*verb, "--wait", "0.1", target.pid)
+                self.assertEqual((result.returncode, result.stdout), (3, ""))
+                *replaced, last = result.stderr.splitlines()
+                self.assertIn("has not answered for 0.1 s", last)
+                self.assertEqual("this one takes its place" in "".join(replaced),
+                                 verb[0] != "set")
             target.process.stdin.write("b")
             target.process.stdin.flush()
             self.assertEqual(target.process.stdout.readline(), "stepped\n")

@@ -268,7 +268,10 @@ TEST(budget, when_memory_is_asked_for_it_goes_back_as_near_a_limit_and_then_all_
   arena_release(p, 16);
   CHECK_GT(atomic64_load_relaxed(&arena_counts.dirty), (uint64_t)0);
   os_fake.now_ms += 1000;
+  uint64_t raises = atomic64_load_relaxed(&budget.raises);
   budget_ask();
+  CHECK_EQ(atomic64_load_relaxed(&budget.raises), raises + 1);
+  CHECK_EQ(atomic32_load_relaxed(&budget.news), 1u); /* the program's callback hears of it */
   CHECK(level() == PRESSURE_NEAR && budget_is_valid() && budget_is_tight());
   CHECK(budget_tick(os_fake.now_ms));
   purge_tick();

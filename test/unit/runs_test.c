@@ -220,3 +220,35 @@ TEST(runs, at_the_limit_pages_that_went_back_are_no_way_around_it, "") {
   fast_free(p), fast_free(wall);
   check_nothing_lost();
 }
+
+TEST(runs, at_the_limit_no_block_grows_into_pages_that_went_back, "") {
+  core_option(OPTION_magazine, 0);
+  core_option(OPTION_purge_budget, 0);
+  char *p = of_pages(5), *behind = of_pages(20), *wall = of_pages(5);
+  memset(p, 7, (size_t)5 * PAGE), memset(behind, 7, (size_t)20 * PAGE), memset(wall, 7, PAGE);
+  fast_free(behind);
+  uint64_t in_use = SPAN_SIZE - atomic64_load_relaxed(&arena_counts.absent_pages) * PAGE;
+  core_option(OPTION_memory_limit, (int64_t)in_use + 3 * PAGE);
+  CHECK(!paged_resize(p, (size_t)10 * PAGE));
+  CHECK(paged_resize(p, (size_t)8 * PAGE));
+  CHECK(paged_resize(p, (size_t)5 * PAGE));
+  core_option(OPTION_memory_limit, 0);
+  fast_free(p), fast_free(wall);
+  check_nothing_lost();
+}
+
+TEST(runs, at_the_limit_free_pages_make_room_for_blocks_of_any_size, "") {
+  static char *p[64];
+  core_option(OPTION_memory_limit, (int64_t)MiB(4) + MiB(1));
+  for (size_t size = MiB(1); size <= MiB(2); size *= 2) {
+    for (unsigned i = 0; i < ARRAY_LENGTH(p); i++)
+      memset(p[i] = of_pages(16), 7, (size_t)16 * PAGE);
+    for (unsigned i = 0; i < ARRAY_LENGTH(p); i++)
+      if (i % 4 != 0) fast_free(p[i]);
+    void *large = fast_malloc(size), *other = fast_malloc(size / 2);
+    CHECK(large != NULL && other != NULL);
+    fast_free(large), fast_free(other);
+    for (unsigned i = 0; i < ARRAY_LENGTH(p); i += 4) fast_free(p[i]);
+  }
+  check_nothing_lost();
+}

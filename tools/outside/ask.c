@@ -86,12 +86,21 @@ static bool wait_for(double seconds, uint32_t number, bool *has_ended) {
   return false;
 }
 
+/* There is room for one. What ends a trace may take the place of what would begin it. */
+static void tell_replaced(const ask_t *a) {
+  uint32_t waiting = atomic32_load_relaxed(&outside_request.wanted);
+  bool is_its = atomic32_load_relaxed(&outside_request.process) == (uint32_t)threads_main();
+  if (waiting == ASKED_NOTHING || !is_its || a->kind == ASKED_NO_TRACE) return;
+  ask_complain("%s had not answered an earlier request: this one takes its place%s", "");
+}
+
 int ask_target(const ask_t *a, int *error) {
   uint32_t number = 0;
   bool has_ended = false;
   if (!target_is_process()) return ask_complain("%s is no process: nobody can be asked%s", "");
   while (number == 0 || is_answered(number))
     if (getrandom(&number, sizeof number, 0) != sizeof number) number = (uint32_t)time(NULL);
+  tell_replaced(a);
   if (!put_request(a, number)) return OUTSIDE_CANNOT_READ;
   if (!wait_for(a->wait, number, &has_ended))
     return has_ended ? ask_complain("%s has ended%s", "") : ASK_NOT_ANSWERED;

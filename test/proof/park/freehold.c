@@ -907,6 +907,15 @@ static void limit_with_runs(void) {
   for (unsigned i = 0; i < RUNS; i += 2) put(block[i]), block[i] = NULL;
   limit_reached();
 }
+/* The system keeps all of these. */
+static void limit_with_locked_runs(void) {
+  own(KIB(40), RUNS);
+  for (unsigned i = 0; i < RUNS; i += 2) {
+    if (mlock(block[i], KIB(40)) != 0) park_fail("pages cannot be locked: see ulimit -l");
+    put(block[i]), block[i] = NULL;
+  }
+  limit_reached();
+}
 static void limit_for_run(void) {
   limit_with_runs();
   size = KIB(28);
@@ -2047,6 +2056,8 @@ const operation_t freehold_operations[] = {
   {"look-past-lost-reader", malloc_one, look_past_lost_reader, hold_one, NULL, 0},
   {"malloc-refused", malloc_one, limit_reached, hold_if_any_below_limit, NULL, 0},
   {"malloc-refused-with-runs", malloc_one, limit_with_runs, hold_if_any_below_limit, NULL, 0},
+  {"malloc-refused-with-locked-runs", malloc_one, limit_with_locked_runs, hold_if_any_below_limit,
+   "magazine:0", 0},
   {"malloc-refused-run", malloc_one, limit_for_run, hold_if_any_below_limit, NULL, 0},
   {"malloc-reserve", malloc_one, reserve_opened, hold_if_any_below_limit, NULL, 0},
   {"malloc-reserve-again", malloc_one, reserve_in_use, hold_if_any_below_limit, NULL, 0},
