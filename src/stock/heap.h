@@ -26,7 +26,7 @@ enum {
   MEDIUM_CLASS = 40,   /* 1 KiB: from here on classes are medium, and blocks borrowed */
   CARVE_BYTES = 4096,  /* a bin's worth: if fewer were freed, fresh ones are added */
   RUN_MOST = 12,       /* slices in the longest run that a heap keeps */
-  PAGE_RUNS_KEPT = 12, /* runs of pages that it keeps */
+  PAGE_RUNS_KEPT = 32, /* runs of pages that it keeps */
 };
 enum { WINDOW_NONE = 1 }; /* no address's window */
 
@@ -103,8 +103,10 @@ typedef struct {
   lengthened_t lengthened[CLASS_COUNT - MEDIUM_CLASS];
   uint16_t more_singles; /* how many more slices the magazine's first list may have than its due */
   uint16_t missed_singles; /* slices that it gave back and the heap has not claimed again */
-  /* runs of pages without blocks, how many, how many pages, and which goes next: runs.h */
+  /* runs of pages without blocks, which lengths they have, how many pages, how many runs, and which
+   * of them goes next: runs.h */
   uintptr_t page_runs[PAGE_RUNS_KEPT];
+  uint32_t kept_lengths;
   uint16_t kept_pages;
   uint8_t kept_runs, next_page_run;
   int16_t free_pages; /* more or less of spans than in arena_counts: runs.h */

@@ -49,7 +49,7 @@ static void *claim_paged(heap_t *h, unsigned n) {
 void *paged_malloc(heap_t *h, size_t size, size_t alignment) {
   if (heap_tag(h) != NULL || !paged_fits(size, alignment)) return NULL;
   unsigned n = (unsigned)pages_for(size);
-  void *p = runs_take(h, n);
+  void *p = runs_take(h, &n);
   if (p == NULL) p = claim_paged(h, n);
   if (p == NULL) p = begin_span(h, n);
   if (p == NULL) return NULL;

@@ -15,6 +15,7 @@ enum {
   REST_MS = 4000,  /* after the system has kept some it is asked for no more for so long */
   LOOK_TIMES = 16, /* one free in so many looks how many pages are free */
   VAIN_MS = 100,   /* from a walk over all spans that gave nothing back to the next */
+  MORE_PART = 8,   /* a run that is kept may be longer by this part than what is asked for */
 };
 
 /* ---- how many are free ----------------------------------------------------------------------- */
@@ -135,19 +136,38 @@ run_t runs_make_room(heap_t *h, unsigned n, size_t most) {
   return take_at(h, h->own->next_page_run++ % kept);
 }
 
+/* The bits of `kept_lengths` for `n` pages and for up to `more` above that. */
+static uint32_t length_bits(unsigned n, unsigned more) {
+  return (uint32_t)bits_run(n - SPAN_LEAST, more + 1);
+}
+
 void runs_put(heap_t *h, void *p, unsigned n) {
   ASSERT(h->own->kept_runs < PAGE_RUNS_KEPT);
   h->own->page_runs[h->own->kept_runs++] = (uintptr_t)p | n;
+  h->own->kept_lengths |= length_bits(n, 0);
   count_pages(h, n);
   ASSERT_VALID(runs_are_valid(h));
 }
 
-void *runs_take(heap_t *h, unsigned n) {
-  for (unsigned i = h->keeps_pages ? h->own->kept_runs : 0; i-- > 0;) { /* Bound: PAGE_RUNS_KEPT */
+/* One of just so many pages. If there is none any more its bit goes. */
+static void *take_long(heap_t *h, unsigned n) {
+  for (unsigned i = h->own->kept_runs; i-- > 0;) { /* Bound: PAGE_RUNS_KEPT */
     if (run_page_count(h->own->page_runs[i]) != n) continue;
     void *p = run_pages_at(take_at(h, i));
     span_renew_block(p, n);
     return p;
+  }
+  h->own->kept_lengths &= ~length_bits(n, 0);
+  return NULL;
+}
+
+void *runs_take(heap_t *h, unsigned *n) {
+  if (!h->keeps_pages) return NULL; /* its page may be untouched */
+  uint32_t lengths = h->own->kept_lengths & length_bits(*n, *n / MORE_PART);
+  for (; lengths != 0; lengths &= lengths - 1) { /* Bound: SPAN_MOST / MORE_PART */
+    unsigned length = SPAN_LEAST + bits_lowest(lengths);
+    void *p = take_long(h, length);
+    if (p != NULL) return *n = length, p;
   }
   return NULL;
 }
@@ -171,11 +191,13 @@ void runs_move(heap_t *to, heap_t *from) {
 
 void runs_recount(heap_t *h) {
   unsigned pages = 0, n = 0;
+  h->own->kept_lengths = 0;
   for (unsigned i = 0; i < PAGE_RUNS_KEPT; i++) {
     run_t run = h->own->page_runs[i];
     if (run == 0) continue;
     h->own->page_runs[i] = 0;
     h->own->page_runs[n++] = run;
+    h->own->kept_lengths |= length_bits(run_page_count(run), 0);
     pages += run_page_count(run);
   }
   h->own->kept_runs = (uint8_t)n;
@@ -187,6 +209,7 @@ bool runs_are_valid(const heap_t *h) {
   for (unsigned i = 0; h->keeps_pages && i < h->own->kept_runs; i++) {
     run_t run = h->own->page_runs[i];
     HOLDS(R3, span_was_freed(run_pages_at(run)));
+    HOLDS(R4, (h->own->kept_lengths & length_bits(run_page_count(run), 0)) != 0);
     pages += run_page_count(run);
   }
   HOLDS(R3, !h->keeps_pages || pages == h->own->kept_pages);

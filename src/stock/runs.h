@@ -4,6 +4,7 @@
  *          Calls: span, arena, support, os.
  * Threads: the heap's own; where `h` may be NULL, any.
  * Holds:   R3 a run that is kept is claimed, and no block; their pages are as many as is counted
+ *          R4 the length of each of them has its bit in `kept_lengths`
  *
  * A few are kept, for the same reason as slices are (magazine.h). Free pages of spans that are in
  * memory may be as many as slices may be dirty, and a part of what spans have. Beyond that a free
@@ -22,8 +23,8 @@ static inline unsigned run_page_count(run_t run) { return run & (SPAN_PAGE - 1);
  * may, or there is none left. */
 hidden run_t runs_make_room(heap_t *h, unsigned n, size_t most);
 hidden void runs_put(heap_t *h, void *p, unsigned n); /* there is room */
-/* One of just so many pages, a block again; NULL: there is none. */
-hidden void *runs_take(heap_t *h, unsigned n);
+/* One of so many pages or an eighth more, a block again: `*n` pages then. NULL: there is none. */
+hidden void *runs_take(heap_t *h, unsigned *n);
 hidden void runs_empty(heap_t *h);
 hidden void runs_move(heap_t *to, heap_t *from); /* all of them; `to` has none */
 hidden void runs_recount(heap_t *h);             /* as magazine_recount */

@@ -22,6 +22,7 @@ TEST(runs, a_run_that_was_freed_is_handed_out_again_and_its_span_is_not_asked, "
 }
 
 TEST(runs, so_many_are_kept_and_so_many_pages_and_all_go_on_request, "R3") {
+  core_option(OPTION_magazine, KiB(192));
   heap_t *h = may_keep_pages();
   char *p[PAGE_RUNS_KEPT + 1];
   for (unsigned i = 0; i < ARRAY_LENGTH(p); i++) p[i] = of_pages(6);
@@ -31,20 +32,24 @@ TEST(runs, so_many_are_kept_and_so_many_pages_and_all_go_on_request, "R3") {
   fast_free(p[PAGE_RUNS_KEPT]);
   CHECK(h->own->kept_runs == PAGE_RUNS_KEPT && is_free_page(p[0]));
   fast_free(longest);
-  CHECK(h->own->kept_pages > 96 - 6 && h->own->kept_pages <= 96 && !is_free_page(longest));
+  CHECK(h->own->kept_pages > 192 - 6 && h->own->kept_pages <= 192 && !is_free_page(longest));
   fast_free(wall);
-  CHECK(h->own->kept_pages > 96 - SPAN_MOST && h->own->kept_pages <= 96);
+  CHECK(h->own->kept_pages > 192 - SPAN_MOST && h->own->kept_pages <= 192);
   check_nothing_lost();
 }
 
 TEST(runs, a_thread_keeps_no_more_pages_than_option_magazine_allows, "R3") {
   core_option(OPTION_magazine, KiB(64));
   heap_t *h = may_keep_pages();
-  char *p = of_pages(12), *q = of_pages(5), *longer = of_pages(17), *wall = of_pages(5);
+  char *p = of_pages(32), *q = of_pages(30), *r = of_pages(17), *last = of_pages(5);
+  char *wall = of_pages(5);
   fast_free(p), fast_free(q);
-  CHECK_EQ(h->own->kept_pages, 5u);
-  fast_free(longer);
-  CHECK(h->keeps_pages == 0 && is_free_page(longer));
+  CHECK_EQ(h->own->kept_pages, 62u);
+  fast_free(r);
+  CHECK_EQ(h->own->kept_pages, 47u);
+  core_option(OPTION_magazine, 0);
+  fast_free(last);
+  CHECK(h->keeps_pages == 0 && is_free_page(last));
   fast_free(wall);
   check_nothing_lost();
 }
@@ -54,11 +59,11 @@ TEST(runs, a_thread_earns_the_pages_that_it_keeps_and_they_count_like_its_slices
   fast_free(of_pages(5));
   CHECK(!h->keeps_pages);
   h = may_keep_pages();
-  CHECK_EQ(magazine_pages_most(h), 96u);
+  CHECK_EQ(magazine_pages_most(h), 384u);
   void *slices[3];
   for (int i = 0; i < 3; i++) slices[i] = in_slices(SLICE_SIZE);
   for (int i = 0; i < 3; i++) fast_free(slices[i]);
-  CHECK_EQ(magazine_pages_most(h), 48u);
+  CHECK_EQ(magazine_pages_most(h), 336u);
   check_nothing_lost();
 }
 
@@ -70,11 +75,32 @@ TEST(runs, all_threads_together_keep_so_much_and_each_a_slice_s_worth, "") {
   CHECK_EQ(magazine_pages_most(h), 16u);
 }
 
+TEST(runs, of_those_that_are_hardly_longer_the_shortest_will_do, "R4") {
+  heap_t *h = may_keep_pages();
+  char *longest = of_pages(19), *longer = of_pages(18), *short_one = of_pages(7);
+  char *wall = of_pages(5);
+  fast_free(longest), fast_free(longer), fast_free(short_one);
+  char *p = of_pages(16), *q = of_pages(17), *r = of_pages(6);
+  CHECK_EQ(p, longer);
+  CHECK_EQ(heap_usable_size(p, "t"), (size_t)18 * PAGE);
+  CHECK_EQ(q, longest);
+  CHECK_NE(r, short_one);
+  CHECK_EQ(h->own->kept_pages, 7u);
+  fast_free(p), fast_free(q), fast_free(r), fast_free(wall);
+  check_nothing_lost();
+}
+
 TEST(runs, one_that_is_no_claimed_run_is_seen, "R3") {
   heap_t *h = may_keep_pages();
   char *p = of_pages(6), *q = of_pages(5);
   fast_free(p);
   EXPECT_ABORT((h->own->page_runs[0] = (uintptr_t)q | 6, runs_are_valid(h)), "invariant R3");
+}
+
+TEST(runs, one_whose_length_would_not_be_looked_for_is_seen, "R4") {
+  heap_t *h = may_keep_pages();
+  fast_free(of_pages(6));
+  EXPECT_ABORT((h->own->kept_lengths = 0, runs_are_valid(h)), "invariant R4");
 }
 
 TEST(runs, many_threads_keep_none, "") {
