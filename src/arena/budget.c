@@ -41,7 +41,8 @@ static uint64_t bytes_in_use(void) {
 
 bool budget_is_spent(size_t size) {
   if (likely(option_get(OPTION_memory_limit) == 0)) return false;
-  return bytes_in_use() + size - 1 > budget_bytes(OPTION_memory_limit) - 1; /* 0: not known */
+  uint64_t limit = budget_bytes(OPTION_memory_limit);
+  return limit != 0 && bytes_in_use() + size > limit; /* 0: not known */
 }
 
 /* ---- the level ------------------------------------------------------------------------------- */

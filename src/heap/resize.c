@@ -75,6 +75,7 @@ size_t heap_usable_size(const void *p, const char *call) {
 
 /* A large block may have a page more, and so may one that stands for a small one. */
 static bool has_pages_of(const found_t *f, size_t size, size_t alignment) {
+  if (f->is_run) return paged_may_have(f->usable, size);
   return f->usable - size <= align_up(alignment, 2 * os_page_size());
 }
 
@@ -131,11 +132,11 @@ static bool resize_large(slab_t *s, void *p, size_t size) {
 }
 
 /* One that is to be sampled is another block. */
-static bool resize_run(void *p, size_t size) {
+static bool resize_run(const found_t *f, void *p, size_t size) {
   heap_t *h = unlikely(sample_was_started()) ? heap_enter_own() : NULL;
   size_t counted = align_up(size, os_page_size());
   bool may_stay = h == NULL || !sample_find_point(h, SAMPLE_LARGE, counted);
-  bool is_done = size > SMALL_MOST && may_stay && paged_resize(p, size);
+  bool is_done = size > SMALL_MOST && may_stay && paged_resize(p, f->usable, size);
   if (h == NULL) return is_done;
   if (is_done) sample_pass_bytes(h, SAMPLE_LARGE, counted);
   heap_exit(h);
@@ -172,7 +173,7 @@ static void *allocate_with_headroom(size_t size, size_t roomy) {
 
 /* A block of whole pages where it lies, if it can have `size` bytes there without waste. */
 static bool resize_in_place(const found_t *f, void *p, size_t size) {
-  if (f->is_run) return resize_run(p, size);
+  if (f->is_run) return resize_run(f, p, size);
   if (f->slab != NULL) return resize_large(f->slab, p, size);
   size_t least = huge_are_short_lived() ? HASTY_LEAST : MOVED_LEAST;
   bool stays = size >= STAYS_LEAST || size > f->usable / 2 || (size >= least && huge_has_room());
@@ -254,6 +255,13 @@ static always_inline void *room_to_copy(const found_t *f, size_t size) {
   return block != NULL ? block : fast_malloc(roomy > SMALL_MOST ? size : roomy);
 }
 
+/* At the hard limit there is no room for a copy, but perhaps for what the block grows by. */
+static cold void *grow_at_limit(const found_t *f, void *p, size_t size) {
+  bool may_grow = !is_small(f) && !is_fixed(f) && size > f->usable;
+  if (!may_grow || !runs_give_room(size - f->usable)) return NULL;
+  return resize_in_place(f, p, size) ? p : resize_by_moving_pages(f, p, size);
+}
+
 typedef struct {
   void *block;
   bool is_copied; /* false: the old block has moved, or is this one */
@@ -271,7 +279,7 @@ static always_inline resized_t resize_elsewhere(const found_t *f, void *p, size_
   if (block == NULL) block = room_to_copy(f, size);
   if (block == NULL) {
     heap_note_longer();
-    return (resized_t){size <= f->usable ? p : NULL, false};
+    return (resized_t){size <= f->usable ? p : grow_at_limit(f, p, size), false};
   }
   memcpy(block, p, min_size(size, f->usable));
   return (resized_t){block, true};
@@ -301,7 +309,7 @@ bool heap_expand(void *p, size_t size, const char *call) {
   bool fits = size <= f.usable; /* also if the system refuses to make the block smaller */
   if (fits && !may_have(&f, size, 1)) heap_note_longer();
   if (is_small(&f) || is_fixed(&f) || size <= SMALL_MOST) return fits;
-  bool is_done = f.is_run         ? resize_run(p, size)
+  bool is_done = f.is_run         ? resize_run(&f, p, size)
                  : f.huge != NULL ? resize_huge(f.huge, size)
                                   : resize_large(f.slab, p, size);
   return is_done || fits;

@@ -13,14 +13,15 @@ void heap_note_longer(void) {
   if (atomic32_load_relaxed(&heap_longer) == 0) atomic32_store_relaxed(&heap_longer, 1);
 }
 
-/* Memory is short: what the heap keeps may make room. A block with a mapping of its own it does not
- * serve; at the hard limit free pages between large blocks do. */
-static cold bool give_room(heap_t *h, size_t size, size_t alignment) {
-  if (large_is_huge(size, alignment)) return runs_give_room(size);
+/* Memory is short: what the heap keeps may make room, and at the hard limit free pages between large
+ * blocks. A block with a mapping of its own is helped at the hard limit alone. */
+static cold bool clear_room(heap_t *h, size_t size, size_t alignment) {
+  bool is_huge = large_is_huge(size, alignment);
+  size_t slices = align_up(max_size(size, 1), SLICE_SIZE);
+  if (is_huge && !runs_may_give_room(slices)) return false;
   heap_flush_bins(h);
   magazine_empty(h);
-  runs_give_room(size);
-  return true;
+  return runs_give_room(slices) || !is_huge;
 }
 
 /* Behind guards, if they are wanted and can be had. */
@@ -49,8 +50,8 @@ static cold void *allocate_sampled(heap_t *h, unsigned c, size_t size, size_t al
 }
 
 static always_inline void *allocate_once(heap_t *h, unsigned c, size_t size, size_t alignment,
-                                         bool may_be_sampled) {
-  if (may_be_sampled && unlikely(sample_was_started()) &&
+                                         bool is_programs) {
+  if (is_programs && unlikely(sample_was_started()) &&
       (c == SAMPLE_LARGE || !sample_is_far(sample_of(h), c, class_size(c)))) {
     void *block = allocate_sampled(h, c, size, alignment);
     if (block != NULL) return block;
@@ -58,7 +59,7 @@ static always_inline void *allocate_once(heap_t *h, unsigned c, size_t size, siz
   if (c != 0) return heap_malloc_class(h, c);
   void *block = paged_malloc(h, size, alignment);
   if (block == NULL) block = large_malloc(h, size, alignment);
-  if (may_be_sampled && unlikely(sample_was_started()) && block != NULL)
+  if (is_programs && unlikely(sample_was_started()) && block != NULL)
     sample_pass_bytes(h, SAMPLE_LARGE, align_up(size, os_page_size()));
   return block;
 }
@@ -89,16 +90,16 @@ static cold void note_requested(unsigned c, size_t size) {
   atomic64_add_relaxed(&heap_counts.requested[c], size);
 }
 
-static always_inline void *allocate_or_shrink(heap_t *h, size_t size, size_t alignment,
-                                              bool may_be_sampled) {
+static always_inline void *allocate_or_clear_room(heap_t *h, size_t size, size_t alignment,
+                                                  bool is_programs) {
   unsigned c = class_of_request(size, alignment);
   if (unlikely(option_get(OPTION_stats_detail) != 0) && c != 0 && alignment <= CLASS_STEP)
     note_requested(c, size);
-  void *block = allocate_once(h, c, size, alignment, may_be_sampled);
-  if (likely(block != NULL) || !give_room(h, size, alignment)) return block;
-  block = allocate_once(h, c, size, alignment, may_be_sampled);
+  void *block = allocate_once(h, c, size, alignment, is_programs);
+  if (likely(block != NULL) || !clear_room(h, size, alignment)) return block;
+  block = allocate_once(h, c, size, alignment, is_programs);
   /* What freehold allocates for itself is a slab's: heap_malloc_own counts it as such. */
-  if (block == NULL && c != 0 && may_be_sampled) block = take_run_instead(h, alignment);
+  if (block == NULL && c != 0 && is_programs) block = take_run_instead(h, alignment);
   if (likely(block != NULL) || !open_reserve(h, size, alignment)) return block;
   return heap_malloc_class(h, class_of(RESERVED_SIZE));
 }
@@ -106,7 +107,7 @@ static always_inline void *allocate_or_shrink(heap_t *h, size_t size, size_t ali
 void *heap_malloc_own(size_t size) {
   heap_t *h = heap_enter();
   if (h == NULL) return NULL;
-  void *block = allocate_or_shrink(h, size, 1, false);
+  void *block = allocate_or_clear_room(h, size, 1, false);
   heap_exit(h);
   if (block == NULL) return NULL;
   if (SECURE) states_forget(block);
@@ -117,7 +118,7 @@ void *heap_malloc_own(size_t size) {
 
 void *heap_malloc_in(heap_t *h, size_t size, size_t alignment) {
   ASSERT(h->busy != 0 || atomic32_load_relaxed(&h->lane_state) == LANE_BUSY);
-  return allocate_or_shrink(h, size, alignment, true);
+  return allocate_or_clear_room(h, size, alignment, true);
 }
 
 void *heap_malloc_empty(size_t alignment) {
@@ -141,7 +142,7 @@ static always_inline void *enter_and_allocate(size_t alignment, size_t size) {
   do {
     heap_t *h = heap_enter();
     if (h == NULL) return NULL;
-    block = allocate_or_shrink(h, size, alignment, true);
+    block = allocate_or_clear_room(h, size, alignment, true);
     may_be_in_own = unlikely(block == NULL) && !is_second && heap_stands_in(h);
     is_second = true;
     heap_exit(h);

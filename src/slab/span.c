@@ -123,6 +123,10 @@ static void count_absent(const slab_t *s, uint64_t pages, int sign) {
     atomic64_add_relaxed(&arena_counts.absent_pages, (uint64_t)(sign * (int)bits_count(absent)));
 }
 
+unsigned span_touched(const slab_t *ended) {
+  return bits_count(atomic64_load_relaxed(&ended->touched_pages));
+}
+
 /* The pages are the caller's, but no run yet. */
 static void *begin_run(const page_t *at, unsigned n) {
   set_run(at, n);
@@ -333,6 +337,14 @@ bool span_resize(void *p, unsigned n) {
   return true;
 }
 
+unsigned span_untouched_behind(const void *p, unsigned n) {
+  page_t at = place_of_page(p);
+  unsigned have = run_pages(run_seen(&at));
+  if (n <= have || at.page + n > SPAN_PAGES) return 0; /* it cannot grow so */
+  uint64_t more = bits_run(at.page + have, n - have);
+  return bits_count(more & ~atomic64_load_relaxed(&at.span->touched_pages));
+}
+
 /* ---- anyone looks ---------------------------------------------------------------------------- */
 
 bool span_is_clean(const void *p) {
@@ -390,7 +402,7 @@ static bool discard_pages(slab_t *s, uint64_t pages) {
 static void release_slices(slab_t *s) {
   atomic64_add_relaxed(&arena_counts.free_pages, (uint64_t)-SPAN_PAGES);
   void *base = (void *)slab_base(s);
-  if (atomic64_load_relaxed(&s->touched_pages) == 0) arena_release_clean(base, SPAN_SLICES);
+  if (span_touched(s) == 0) arena_release_clean(base, SPAN_SLICES);
   else arena_release_dirty(base, SPAN_SLICES);
 }
 

@@ -51,8 +51,12 @@ hidden slab_t *span_free(void *p, unsigned n);
 /* Likewise, and what is free of the span goes back to the system, if it is `least` pages or more
  * and nobody else claims of it meanwhile. `*is_refused`: the system keeps some. */
 hidden slab_t *span_free_to_system(void *p, unsigned n, unsigned least, bool *is_refused);
+/* How many pages of one that has ended may be in memory. */
+hidden unsigned span_touched(const slab_t *ended);
 /* The caller's run becomes one of `n` pages, if those behind it are free. */
 hidden bool span_resize(void *p, unsigned n);
+/* How many more pages may be in memory then. */
+hidden unsigned span_untouched_behind(const void *p, unsigned n);
 /* How many pages the caller's run has; `fatal` if `p` is none. */
 hidden unsigned span_pages(const void *p, const char *call);
 /* The run reads as zero as far as nobody wrote to it. */

@@ -15,8 +15,8 @@ enum {
 static size_t pages_for(size_t size) { return (size + SPAN_PAGE - 1) >> SPAN_PAGE_SHIFT; }
 static uint64_t bytes_in_pages(unsigned pages) { return (uint64_t)pages << SPAN_PAGE_SHIFT; }
 
-/* If a span would go beyond the limit the block has slices that are its own: one, as a rule. So it
- * has for a while after there was no memory for a span: each attempt to have some costs calls. */
+/* A block for which a new span would pass the limit gets slices of its own, usually one. So does
+ * every block for a while after a span could not be had: each attempt costs system calls. */
 static out_of_line void *begin_span(heap_t *h, unsigned n) {
   static pace_t refusals;
   bool clean, was_refused = atomic32_load_relaxed(&refusals.wait) != 0;
@@ -28,10 +28,12 @@ static out_of_line void *begin_span(heap_t *h, unsigned n) {
   return span_begin(base, clean, n);
 }
 
-static void give_back_pages_of(heap_t *h, void *p, unsigned n) {
+/* Of a span's pages those that are in memory count for a limit, of other slices all do. So the heap
+ * keeps the slices only if that is the same. */
+static void give_run_back(heap_t *h, void *p, unsigned n) {
   slab_t *ended = runs_give_back(h, p, n);
   if (ended == NULL) return;
-  if (h == NULL) arena_release((void *)slab_base(ended), SPAN_SLICES);
+  if (h == NULL || span_touched(ended) != SPAN_PAGES) runs_release(ended);
   else magazine_put_run(h, ended, SPAN_SLICES, SPAN_SLICES, TOUCHED_ALL);
 }
 
@@ -42,7 +44,7 @@ static void *claim_paged(heap_t *h, unsigned n) {
   runs_count_free(h, -(int)n);
   if (likely(!budget_is_spent(0))) return p;
   span_forget_block(p);
-  give_back_pages_of(h, p, n);
+  give_run_back(h, p, n);
   return NULL;
 }
 
@@ -60,22 +62,27 @@ void *paged_malloc(heap_t *h, size_t size, size_t alignment) {
 void paged_free(heap_t *h, void *p, const char *call) {
   unsigned n = span_end_block(p, call);
   large_count(h, -1, 0 - bytes_in_pages(n));
-  if (h == NULL) return give_back_pages_of(h, p, n);
+  if (h == NULL) return give_run_back(h, p, n);
   size_t most = magazine_pages_most(h);
   /* Bound: PAGE_RUNS_KEPT */
   for (run_t before; (before = runs_make_room(h, n, most)) != 0;)
-    give_back_pages_of(h, run_pages_at(before), run_page_count(before));
+    give_run_back(h, run_pages_at(before), run_page_count(before));
   if (n <= most) runs_put(h, p, n);
-  else give_back_pages_of(h, p, n);
+  else give_run_back(h, p, n);
 }
 
-bool paged_resize(void *p, size_t size) {
+bool paged_may_have(size_t usable, size_t size) {
   size_t n = pages_for(size);
-  uint64_t before = bytes_in_pages(span_pages(p, "realloc"));
-  size_t growth = size > before ? size - before : 0; /* into pages that may count anew */
-  if (growth != 0 && budget_is_spent(align_up(growth, SPAN_PAGE))) return false;
-  if (n > SPAN_MOST || !span_resize(p, (unsigned)n)) return false;
-  uint64_t more = bytes_in_pages((unsigned)n) - before; /* or less */
+  return usable <= (n + n / RUN_MORE_PART) << SPAN_PAGE_SHIFT;
+}
+
+bool paged_resize(void *p, size_t usable, size_t size) {
+  size_t n = pages_for(size);
+  if (n > SPAN_MOST) return false;
+  unsigned anew = span_untouched_behind(p, (unsigned)n); /* these count for a limit */
+  if (anew != 0 && budget_is_spent(bytes_in_pages(anew))) return false;
+  if (!span_resize(p, (unsigned)n)) return false;
+  uint64_t more = bytes_in_pages((unsigned)n) - usable; /* or less */
   runs_count_free(NULL, -((int)((int64_t)more >> SPAN_PAGE_SHIFT)));
   slab_tally_change(more, 0);
   slab_thread_count(more, (int64_t)more > 0 ? more : 0);

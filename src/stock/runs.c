@@ -14,13 +14,14 @@ enum {
   LEAST_TO_GO = 8, /* pages of a span for which the system is asked, unless all are to go */
   REST_MS = 4000,  /* after the system has kept some it is asked for no more for so long */
   LOOK_TIMES = 16, /* one free in so many looks how many pages are free */
-  VAIN_MS = 100,   /* from a walk over all spans that gave nothing back to the next */
-  MORE_PART = 8,   /* a run that is kept may be longer by this part than what is asked for */
+  WALK_MS = 100,   /* from a walk over all spans that was hardly worth it to the next */
+  KEPT_MOST =
+    4 << 20, /* bytes, about: what a heap keeps, and free pages that heaps have not counted */
 };
 
 /* ---- how many are free ----------------------------------------------------------------------- */
 
-static pace_t kept_by_system; /* when it was last noticed */
+static pace_t refusals; /* when it was last noticed */
 
 /* relaxed, all of it: sums, which heaps settle now and then. */
 static int64_t pages_in_memory(void) {
@@ -38,9 +39,8 @@ static unsigned least_to_go(void) {
   return pages_in_memory() > (int64_t)most ? LEAST_TO_GO : 0;
 }
 
-static bool was_kept(void) {
-  return atomic32_load_relaxed(&kept_by_system.wait) != 0 &&
-         !pace_is_due(&kept_by_system, os_now_ms(), 0);
+static bool was_refused(void) {
+  return atomic32_load_relaxed(&refusals.wait) != 0 && !pace_is_due(&refusals, os_now_ms(), 0);
 }
 
 static void add_free(int pages) {
@@ -67,10 +67,10 @@ void runs_settle(heap_t *h) {
 }
 
 static out_of_line slab_t *give_to_system(void *p, unsigned n, unsigned least) {
-  bool is_kept;
-  if (was_kept()) return span_free(p, n);
-  slab_t *ended = span_free_to_system(p, n, least, &is_kept);
-  if (is_kept) pace_note(&kept_by_system, os_now_ms(), REST_MS);
+  bool is_refused;
+  if (was_refused()) return span_free(p, n);
+  slab_t *ended = span_free_to_system(p, n, least, &is_refused);
+  if (is_refused) pace_note(&refusals, os_now_ms(), REST_MS);
   return ended;
 }
 
@@ -92,25 +92,39 @@ slab_t *runs_give_back(heap_t *h, void *p, unsigned n) {
   return ended;
 }
 
+void runs_release(slab_t *ended) {
+  void *base = (void *)slab_base(ended);
+  if (span_touched(ended) == 0) arena_release_clean(base, SPAN_SLICES);
+  else arena_release(base, SPAN_SLICES);
+}
+
+/* ---- at the hard limit ----------------------------------------------------------------------- */
+
 /* So that a walk over all spans is worth it. */
 static bool is_much_free(void) {
-  return pages_in_memory() >
-         (int64_t)max_size(FREE_STEP, atomic64_load_relaxed(&arena_counts.spans));
+  return pages_in_memory() > (int64_t)atomic64_load_relaxed(&arena_counts.spans);
+}
+
+bool runs_may_give_room(size_t size) {
+  if (option_get(OPTION_memory_limit) == 0) return false;
+  int64_t pages = pages_in_memory();
+  size_t most = KEPT_MOST + (pages > 0 ? (size_t)pages << SPAN_PAGE_SHIFT : 0);
+  return !budget_is_spent(size - min_size(size, most));
 }
 
 bool runs_give_room(size_t size) {
-  static pace_t walks_in_vain;
+  static pace_t walks;
+  if (!runs_may_give_room(size)) return false;
   uint32_t now = os_now_ms();
-  uint64_t before = atomic64_load_relaxed(&arena_counts.absent_pages);
-  bool is_short = budget_is_spent(align_up(max_size(size, SLICE_SIZE), SLICE_SIZE));
-  if (!is_short || !is_much_free() || was_kept()) return false;
-  if (!pace_is_due(&walks_in_vain, now, 0)) return false;
-  for (size_t i = 0; i < arena_count(); i++) {
-    arena_t *a = arena_at(i);
-    for (size_t group = 0; a != NULL && group < ARENA_GROUPS; group++) span_rest(a, group, true);
+  if (budget_is_spent(size) && pace_is_due(&walks, now, 0)) {
+    bool is_worth_it = is_much_free();
+    for (size_t i = 0; i < arena_count(); i++) {
+      arena_t *a = arena_at(i);
+      for (size_t group = 0; a != NULL && group < ARENA_GROUPS; group++) span_rest(a, group, true);
+    }
+    if (!is_worth_it || budget_is_spent(size)) pace_note(&walks, now, WALK_MS);
   }
-  if (atomic64_load_relaxed(&arena_counts.absent_pages) > before) return true;
-  return pace_note(&walks_in_vain, now, VAIN_MS), false;
+  return !budget_is_spent(size); /* another thread may have made room */
 }
 
 /* ---- what is kept ---------------------------------------------------------------------------- */
@@ -163,8 +177,8 @@ static void *take_long(heap_t *h, unsigned n) {
 
 void *runs_take(heap_t *h, unsigned *n) {
   if (!h->keeps_pages) return NULL; /* its page may be untouched */
-  uint32_t lengths = h->own->kept_lengths & length_bits(*n, *n / MORE_PART);
-  for (; lengths != 0; lengths &= lengths - 1) { /* Bound: SPAN_MOST / MORE_PART */
+  uint32_t lengths = h->own->kept_lengths & length_bits(*n, *n / RUN_MORE_PART);
+  for (; lengths != 0; lengths &= lengths - 1) { /* Bound: SPAN_MOST / RUN_MORE_PART */
     unsigned length = SPAN_LEAST + bits_lowest(lengths);
     void *p = take_long(h, length);
     if (p != NULL) return *n = length, p;

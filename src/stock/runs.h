@@ -14,6 +14,9 @@
 #include "../slab/span.h"
 #include "heap.h"
 
+/* A run that is kept may be longer by this part than what is asked for. */
+enum { RUN_MORE_PART = 8 };
+
 /* An address, and below it how many pages. */
 typedef uintptr_t run_t;
 static inline void *run_pages_at(run_t run) { return (void *)(run & ~(run_t)(SPAN_PAGE - 1)); }
@@ -34,7 +37,11 @@ hidden void runs_settle(heap_t *h); /* what it counted by itself */
 /* The pages of what was a block go back to their span. What is returned has ended, as of
  * span_free. */
 hidden slab_t *runs_give_back(heap_t *h, void *p, unsigned n);
-/* If `size` bytes would pass the hard limit: what is free of all spans goes back to the system, if
- * that is much. True: some did. */
+/* The slices of a span that has ended go to their arena. */
+hidden void runs_release(slab_t *ended);
+/* There is a hard limit. May `size` bytes be had below it once what is free of all spans, and what
+ * a heap keeps, has gone back to the system? */
+hidden bool runs_may_give_room(size_t size);
+/* The same, and then what is free of all spans goes back. True: now there is room for so much. */
 hidden bool runs_give_room(size_t size);
 hidden bool runs_are_valid(const heap_t *h); /* its user only */

@@ -77,12 +77,14 @@ TEST(runs, all_threads_together_keep_so_much_and_each_a_slice_s_worth, "") {
 
 TEST(runs, of_those_that_are_hardly_longer_the_shortest_will_do, "R4") {
   heap_t *h = may_keep_pages();
-  char *longest = of_pages(19), *longer = of_pages(18), *short_one = of_pages(7);
+  char *longest = of_pages(31), *longer = of_pages(30), *short_one = of_pages(7);
   char *wall = of_pages(5);
   fast_free(longest), fast_free(longer), fast_free(short_one);
-  char *p = of_pages(16), *q = of_pages(17), *r = of_pages(6);
+  char *p = of_pages(27), *q = of_pages(28), *r = of_pages(6);
   CHECK_EQ(p, longer);
-  CHECK_EQ(heap_usable_size(p, "t"), (size_t)18 * PAGE);
+  CHECK_EQ(heap_usable_size(p, "t"), (size_t)30 * PAGE);
+  heap_check_size(p, (size_t)27 * PAGE - 7, 1, "t");
+  EXPECT_ABORT(heap_check_size(p, (size_t)26 * PAGE, 1, "t"), "wrong size");
   CHECK_EQ(q, longest);
   CHECK_NE(r, short_one);
   CHECK_EQ(h->own->kept_pages, 7u);
@@ -231,17 +233,49 @@ TEST(runs, without_a_slice_for_a_slab_small_blocks_have_free_pages_instead, "") 
   fast_free(last);
 }
 
+/* What counts for the hard limit. */
+static uint64_t in_use(void) {
+  return atomic64_load_relaxed(&arena_counts.committed) * SLICE_SIZE -
+         atomic64_load_relaxed(&arena_counts.absent_pages) * PAGE;
+}
+
 TEST(runs, at_the_limit_pages_that_went_back_are_no_way_around_it, "") {
   core_option(OPTION_magazine, 0);
   core_option(OPTION_purge_budget, 0);
   char *p = of_pages(30), *wall = of_pages(5);
   memset(p, 7, (size_t)30 * PAGE), memset(wall, 7, (size_t)5 * PAGE);
   fast_free(p);
-  uint64_t in_use = SPAN_SIZE - atomic64_load_relaxed(&arena_counts.absent_pages) * PAGE;
-  core_option(OPTION_memory_limit, (int64_t)in_use + 10 * PAGE);
+  core_option(OPTION_memory_limit, (int64_t)in_use() + 10 * PAGE);
   CHECK_EQ(of_pages(12), NULL);
   CHECK_NE(p = of_pages(10), NULL);
   CHECK_EQ(of_pages(5), NULL);
+  core_option(OPTION_memory_limit, 0);
+  fast_free(p), fast_free(wall);
+  check_nothing_lost();
+}
+
+TEST(runs, when_a_span_ends_whose_pages_are_in_no_memory_nothing_more_is_in_use, "") {
+  may_keep_pages();
+  pretend_users(1000);
+  of_pages(32), of_pages(32); /* of slices that were in use before */
+  char *p = of_pages(30);
+  CHECK_GE(atomic64_load_relaxed(&arena_counts.absent_pages), 34u);
+  memset(p, 7, (size_t)30 * PAGE);
+  uint64_t before = in_use();
+  fast_free(p);
+  CHECK_LE(in_use(), before);
+}
+
+TEST(runs, at_the_limit_a_block_grows_into_free_pages_that_are_in_memory, "") {
+  core_option(OPTION_magazine, 0);
+  char *p = of_pages(5), *behind = of_pages(20), *wall = of_pages(5);
+  memset(p, 7, (size_t)5 * PAGE), memset(behind, 7, (size_t)20 * PAGE), memset(wall, 7, PAGE);
+  fast_free(behind);
+  uint64_t before = in_use();
+  core_option(OPTION_memory_limit, (int64_t)before);
+  CHECK_EQ(any_realloc(p, (size_t)25 * PAGE, "realloc"), (void *)p);
+  CHECK_EQ(in_use(), before);
+  CHECK_BYTES(behind, 7, (size_t)20 * PAGE); /* they did not go back first */
   core_option(OPTION_memory_limit, 0);
   fast_free(p), fast_free(wall);
   check_nothing_lost();
@@ -253,11 +287,10 @@ TEST(runs, at_the_limit_no_block_grows_into_pages_that_went_back, "") {
   char *p = of_pages(5), *behind = of_pages(20), *wall = of_pages(5);
   memset(p, 7, (size_t)5 * PAGE), memset(behind, 7, (size_t)20 * PAGE), memset(wall, 7, PAGE);
   fast_free(behind);
-  uint64_t in_use = SPAN_SIZE - atomic64_load_relaxed(&arena_counts.absent_pages) * PAGE;
-  core_option(OPTION_memory_limit, (int64_t)in_use + 3 * PAGE);
-  CHECK(!paged_resize(p, (size_t)10 * PAGE));
-  CHECK(paged_resize(p, (size_t)8 * PAGE));
-  CHECK(paged_resize(p, (size_t)5 * PAGE));
+  core_option(OPTION_memory_limit, (int64_t)in_use() + 3 * PAGE);
+  CHECK(!paged_resize(p, heap_usable_size(p, "t"), (size_t)10 * PAGE));
+  CHECK(paged_resize(p, heap_usable_size(p, "t"), (size_t)8 * PAGE));
+  CHECK(paged_resize(p, heap_usable_size(p, "t"), (size_t)5 * PAGE));
   core_option(OPTION_memory_limit, 0);
   fast_free(p), fast_free(wall);
   check_nothing_lost();
@@ -277,4 +310,34 @@ TEST(runs, at_the_limit_free_pages_make_room_for_blocks_of_any_size, "") {
     for (unsigned i = 0; i < ARRAY_LENGTH(p); i += 4) fast_free(p[i]);
   }
   check_nothing_lost();
+}
+
+/* 4 MiB of blocks of 16 pages, three quarters of which are free again. */
+static void free_most(char *p[64]) {
+  for (unsigned i = 0; i < 64; i++) memset(p[i] = of_pages(16), 7, (size_t)16 * PAGE);
+  for (unsigned i = 0; i < 64; i++)
+    if (i % 4 != 0) fast_free(p[i]);
+}
+
+TEST(runs, at_the_limit_a_request_that_cannot_be_met_costs_others_nothing, "") {
+  static char *p[64];
+  core_option(OPTION_memory_limit, (int64_t)MiB(5));
+  free_most(p);
+  uint64_t before = atomic64_load_relaxed(&arena_counts.absent_pages);
+  CHECK_EQ(fast_malloc(PTRDIFF_MAX), NULL);
+  CHECK_EQ(fast_malloc(MiB(64)), NULL);
+  CHECK_EQ(atomic64_load_relaxed(&arena_counts.absent_pages), before);
+  CHECK(runs_give_room(KiB(64)) && !runs_give_room(MiB(64)));
+}
+
+TEST(runs, at_the_limit_a_block_grows_where_there_is_no_room_for_a_copy, "") {
+  static char *p[64];
+  char *block = fast_malloc(MiB(6)), *other = fast_malloc(MiB(2));
+  memset(block, 7, MiB(6)), memset(other, 7, MiB(2));
+  free_most(p);
+  core_option(OPTION_memory_limit,
+              (int64_t)(in_use() + atomic64_load_relaxed(&arena_counts.huge_bytes)));
+  block = any_realloc(block, MiB(8), "realloc");
+  CHECK(block != NULL);
+  CHECK_BYTES(block, 7, MiB(6));
 }
