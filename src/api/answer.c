@@ -1,7 +1,7 @@
 /* answer.c - does what the command `freehold` asks of the process                      layer 8: api
- * Owns:    nothing.   Called by: whoever finds news.
+ * Owns:    nothing.   Called by: api (api_look_for_news).
  *          Calls: callback.c, tracing.c, stock, arena, support, os.
- * Threads: any; also a signal handler's, in the midst of its calls. No heap is marked.
+ * Threads: any, and signal handlers. No heap is marked.
  * Sync:    S-asked (asked.h). */
 #include "api.h"
 
@@ -18,31 +18,36 @@ static int set_option(const char *name, int64_t value) {
 
 /* 0, or errno. */
 static int fulfil(asked_kind_t kind) {
-  uint64_t value = atomic64_load_relaxed(&outside_request.value);
-  outside_request.text[sizeof outside_request.text - 1] = '\0';
+  uint64_t value = atomic64_load_relaxed(&asked_request.value);
+  asked_request.text[sizeof asked_request.text - 1] = '\0';
   if (os_is_raised()) return EPERM;
   switch (kind) {
-    case ASKED_TRACE: return api_trace_begin(outside_request.text);
+    case ASKED_TRACE: return api_trace_begin(asked_request.text);
     case ASKED_NO_TRACE: return api_trace_stop();
     case ASKED_SAMPLES: return sample_start(value) ? 0 : ENOMEM;
-    case ASKED_OPTION: return set_option(outside_request.text, (int64_t)value);
+    case ASKED_OPTION: return set_option(asked_request.text, (int64_t)value);
     case ASKED_TRIM: return budget_ask(), 0;
     default: return EINVAL;
   }
 }
 
 /* One of the threads that find it answers. */
-static void take_request(void) {
-  uint32_t wanted =
-    atomic32_load_relaxed(&outside_request.wanted); /* relaxed: the swap reads again */
-  if (wanted == ASKED_NOTHING) return;
-  if (atomic32_load_relaxed(&outside_request.process) != os_process()) return; /* a parent's */
-  if (!atomic32_cas_acquire(&outside_request.wanted, &wanted, ASKED_NOTHING)) return; /* S-asked */
-  uint32_t number = atomic32_load_relaxed(&outside_request.number);
-  atomic32_store_relaxed(&outside_request.error, (uint32_t)fulfil((asked_kind_t)wanted));
-  atomic32_store_release(&outside_request.answered, number); /* S-asked */
+static void answer_request(void) {
+  uint64_t wanted = atomic64_load_acquire(&asked_request.wanted); /* S-asked */
+  uint32_t number = asked_number(wanted);
+  uint64_t taken = asked_word(number, ASKED_TAKEN);
+  asked_kind_t kind = (asked_kind_t)(uint32_t)wanted;
+  if (kind == ASKED_NOTHING || kind == ASKED_TAKEN) return;
+  if (atomic32_load_relaxed(&asked_request.process) != os_process()) return; /* a parent's */
+  if (!atomic64_cas_relaxed(&asked_request.wanted, &wanted, taken)) return;
+  uint64_t answer = asked_word(number, (uint32_t)fulfil(kind));
+  atomic64_store_release(&asked_request.answer, answer); /* S-asked */
+  atomic64_cas_relaxed(&asked_request.wanted, &taken, asked_word(number, ASKED_NOTHING));
 }
 
+/* The request comes first: a callback may never return. */
 cold void api_news(void) {
-  if (api_report_news()) take_request();
+  if (!api_take_news()) return;
+  answer_request();
+  api_report_news();
 }

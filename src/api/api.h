@@ -67,10 +67,11 @@ hidden void *api_no_memory_for(size_t size, const char *call);
 hidden void *api_invalid(void);
 /* The callback for work that was put off, if there is one and it is not what is running. */
 hidden void api_deferred(bool force);
-/* What the budget has to report: the callback for pressure, or a line about the container's files.
- * False: there is no news, or this is not the moment. */
-hidden bool api_report_news(void);
-/* Reports it, and answers a request of the command. Called where no heap is marked. */
+/* Is there news, and may the thread report it? It is nobody else's then. */
+hidden bool api_take_news(void);
+/* What the budget has to report: the callback for pressure, or a line about the container's files. */
+hidden void api_report_news(void);
+/* Takes the news, answers a request of the command, and reports. Called where no heap is marked. */
 hidden void api_news(void);
 static always_inline void api_look_for_news(void) {
   if (unlikely(atomic32_load_relaxed(&budget.news) != 0)) api_news();

@@ -150,12 +150,14 @@ static void report_container(void) {
   else api_output(silent, sizeof silent - 1);
 }
 
-cold bool api_report_news(void) {
+cold bool api_take_news(void) {
   if ((inside_of & (bits_of(CALLBACK_PRESSURE) | bits_of(CALLBACK_OUTPUT))) != 0) return false;
-  if (atomic32_exchange_relaxed(&budget.news, 0) == 0) return false;
+  return atomic32_exchange_relaxed(&budget.news, 0) != 0;
+}
+
+cold void api_report_news(void) {
   report_container();
   report_pressure();
-  return true;
 }
 
 void api_sampled(void *block, size_t size, uint64_t bytes, bool is_freed) {

@@ -136,7 +136,8 @@ static out_of_line bool tick(uint32_t now) {
     limit = atomic64_load_relaxed(&container.limit);
   }
   pressure_t before = (pressure_t)atomic64_load_relaxed(&budget.level), level = PRESSURE_NONE;
-  if (likely((soft | limit | before) == 0)) return false;
+  bool is_asked = is_asked_for(now);
+  if (likely((soft | limit | before) == 0) && !is_asked) return false;
   int64_t left = (int64_t)(soft - used);
   learn_growth(used, now);
   if (soft != 0) level = level_of(left, soft, before);
@@ -147,7 +148,7 @@ static out_of_line bool tick(uint32_t now) {
     is_close |= left_there < (int64_t)(limit / 2);
     if (there > level) level = there;
   }
-  if (is_asked_for(now)) {
+  if (is_asked) {
     level = (pressure_t)max_size(level, PRESSURE_NEAR);
     is_close = true;
   }
@@ -155,10 +156,11 @@ static out_of_line bool tick(uint32_t now) {
   return change_level(level, before, soft != 0 && left < 0 ? (uint64_t)-left : 0, now);
 }
 
-/* A small program that has no bound does without all of that. */
+/* A small program that has no bound does without all of that, unless it was asked once. */
 bool budget_tick(uint32_t now) {
   if (uses_little() && option_get(OPTION_memory_soft) == 0 &&
-      (atomic64_load_relaxed(&container.limit) | atomic64_load_relaxed(&budget.level)) == 0)
+      (atomic64_load_relaxed(&container.limit) | atomic64_load_relaxed(&budget.level)) == 0 &&
+      atomic32_load_relaxed(&requests.wait) == 0)
     return false;
   return tick(now);
 }

@@ -22,7 +22,8 @@ typedef enum { PRESSURE_NONE, PRESSURE_NEAR, PRESSURE_OVER } pressure_t; /* as i
 typedef struct {
   atomic64_t level;    /* pressure_t */
   atomic32_t is_close; /* less than half of a bound is left, or memory is wanted: looked at often */
-  atomic32_t news;     /* not 0: the level, or the container's files, are to be reported */
+  atomic32_t news;     /* not 0: the level or the container's files are to be reported, or the
+                          command has a request (asked.h) */
   atomic64_t over;     /* bytes beyond the bound */
   atomic64_t growth;   /* bytes a second */
   atomic64_t raises;   /* how often the level rose */

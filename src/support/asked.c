@@ -4,5 +4,5 @@
 
 #include "../base/layout.h"
 
-large_table asked_t outside_request;
-LAYOUT_VARIABLE(outside_request);
+large_table asked_t asked_request;
+LAYOUT_VARIABLE(asked_request);

@@ -119,6 +119,38 @@ class Target:
         self.process.communicate()
 
 
+ASKED_TAKEN = 6
+
+
+class Request:
+    """What a process is asked: src/support/asked.h."""
+
+    def __init__(self, pid, text):
+        self.memory = open(f"/proc/{pid}/mem", "r+b", 0)
+        with open(f"/proc/{pid}/maps", encoding="ascii") as maps:
+            ranges = re.findall(r"(\w+)-(\w+) rw", maps.read())
+        mark = int(pid).to_bytes(4, sys.byteorder) + text + b"\0"
+        for start, end in ranges:
+            self.memory.seek(int(start, 16))
+            found = self.memory.read(int(end, 16) - int(start, 16)).find(mark)
+            if found >= 0:
+                self.at = int(start, 16) + found - 24
+                return
+        raise AssertionError(f"{text} is asked of nobody")
+
+    def word(self):
+        self.memory.seek(self.at)
+        return int.from_bytes(self.memory.read(8), sys.byteorder)
+
+    def set_word(self, word):
+        self.memory.seek(self.at)
+        self.memory.write(word.to_bytes(8, sys.byteorder))
+
+    def text(self):
+        self.memory.seek(self.at + 28)
+        return self.memory.read(64).split(b"\0")[0]
+
+
 def outside(*arguments, **more):
     return support.run([COMMAND, *map(str, arguments)], timeout=120, **more)
 
@@ -430,7 +462,7 @@ class Outside(unittest.TestCase):
                                  ("nothing:1", "there is no option 'nothing'"),
                                  ("magazine", "needs a value: magazine:VALUE")):
                 self.assertIn(why, self.refused("set", setting, target.pid, code=2))
-            self.assertIn("takes an option and a process",
+            self.assertIn("takes an option and a target",
                           self.refused("set", target.pid, code=2))
 
     def test_who_does_not_call_does_not_answer_and_may_do_it_later(self):
@@ -447,6 +479,34 @@ class Outside(unittest.TestCase):
             self.assertEqual(target.process.stdout.readline(), "stepped\n")
             found = outside("profile", "--out", self.path("p"), target.pid)
             self.assertEqual(found.returncode, 0, found.stderr)     # the last request was met
+
+    def test_a_request_that_a_thread_is_answering_is_waited_for(self):
+        with Target("wait") as target:
+            outside("set", "magazine:0", "--wait", "0.1", target.pid)
+            request = Request(target.pid, b"magazine")
+            number = request.word() >> 32
+            request.set_word(number << 32 | ASKED_TAKEN)
+            next_one = subprocess.Popen([COMMAND, "set", "purge_delay_ms:3", "--wait", "60", target.pid],
+                                        stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+            time.sleep(0.5)
+            self.assertEqual((request.text(), request.word() >> 32), (b"magazine", number))
+            request.set_word(0)
+            while next_one.poll() is None:
+                target.process.stdin.write("b")
+                target.process.stdin.flush()
+                self.assertEqual(target.process.stdout.readline(), "stepped\n")
+            self.assertEqual((next_one.returncode, next_one.stderr.read()), (0, ""))
+            self.assertIn("purge_delay_ms:3 from now on", next_one.stdout.read())
+
+    def test_a_request_that_a_thread_never_answered_makes_way_for_the_next(self):
+        with Target("wait") as target:
+            outside("set", "magazine:0", "--wait", "0.1", target.pid)
+            Request(target.pid, b"magazine").set_word(7 << 32 | ASKED_TAKEN)
+            result = outside("set", "purge_delay_ms:3", "--wait", "0.1", target.pid)
+            self.assertEqual(result.returncode, 3)
+            self.assertIn("had not answered an earlier request: this one takes its place",
+                          result.stderr)
+            self.assertNotEqual(Request(target.pid, b"purge_delay_ms").word() >> 32, 7)
 
     def test_free_memory_of_a_process_that_runs_goes_back_when_it_is_asked_for(self):
         with Target("gaps") as target:

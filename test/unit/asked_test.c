@@ -8,8 +8,8 @@ extern hidden const layout_row_t __start_freehold_layout[], __stop_freehold_layo
 
 TEST(asked, another_process_finds_where_to_write_a_request_and_nothing_is_asked_at_first, "") {
   const layout_row_t *row = __start_freehold_layout;
-  while (row < __stop_freehold_layout && strcmp(row->name, "outside_request") != 0) row++;
-  CHECK(row < __stop_freehold_layout && row->at == &outside_request);
-  CHECK_EQ(row->value, (uint64_t)sizeof outside_request);
-  CHECK_EQ(atomic32_load_relaxed(&outside_request.wanted), (uint32_t)ASKED_NOTHING);
+  while (row < __stop_freehold_layout && strcmp(row->name, "asked_request") != 0) row++;
+  CHECK(row < __stop_freehold_layout && row->at == &asked_request);
+  CHECK_EQ(row->value, (uint64_t)sizeof asked_request);
+  CHECK_EQ(atomic64_load_relaxed(&asked_request.wanted), (uint64_t)ASKED_NOTHING);
 }

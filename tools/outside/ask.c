@@ -6,6 +6,7 @@
 #include "ask.h"
 
 #include <errno.h>
+#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -21,17 +22,19 @@
 
 enum { LOOKS_A_SECOND = 50, WAIT_MOST = 3600 };
 
-int ask_complain(const char *format, const char *what) {
-  fputs("freehold: ", stderr);
-  fprintf(stderr, format, target_title(), what);
+int ask_complain(const char *format, ...) {
+  va_list arguments;
+  fprintf(stderr, "freehold: %s ", target_title());
+  va_start(arguments, format);
+  vfprintf(stderr, format, arguments);
+  va_end(arguments);
   fputc('\n', stderr);
   return OUTSIDE_CANNOT_READ;
 }
 
 int ask_complain_of(int error) {
-  if (error == EPERM)
-    return ask_complain("%s is set-user-ID or the like: it takes no requests%s", "");
-  return ask_complain("%s cannot do that: %s", strerror(error));
+  if (error == EPERM) return ask_complain("is set-user-ID or the like: it takes no requests");
+  return ask_complain("cannot do that: %s", strerror(error));
 }
 
 int ask_tell_silence(const ask_t *a, const char *then) {
@@ -52,58 +55,69 @@ static bool put(const void *mine, size_t offset, const void *bytes, size_t size)
   struct iovec here = {(void *)(uintptr_t)bytes, size};
   struct iovec there = {(void *)(adopt_address(mine) + offset), size};
   if (process_vm_writev(target_pid(), &here, 1, &there, 1, 0) == (ssize_t)size) return true;
-  ask_complain("%s cannot be written to: %s", strerror(errno));
+  ask_complain("cannot be written to: %s", strerror(errno));
   return false;
 }
 
 #define PUT(variable, field, type, number)                                                         \
   put(&(variable), offsetof(__typeof__(variable), field), &(type){number}, sizeof(type))
 
-bool ask_take_back(void) { return PUT(outside_request, wanted, uint32_t, ASKED_NOTHING); }
+asked_kind_t ask_waiting(void) {
+  bool is_its = atomic32_load_relaxed(&asked_request.process) == (uint32_t)threads_main();
+  uint64_t wanted = atomic64_load_relaxed(&asked_request.wanted);
+  return is_its ? (asked_kind_t)(uint32_t)wanted : ASKED_NOTHING; /* a parent's */
+}
+
+bool ask_take_back(void) { return PUT(asked_request, wanted, uint64_t, ASKED_NOTHING); }
+
+static bool put_news(void) { return PUT(budget, news, uint32_t, 1); }
 
 /* The request comes before the news of it. */
 static bool put_request(const ask_t *a, uint32_t number) {
   return ask_take_back() &&
-         put(&outside_request, offsetof(asked_t, text), a->text, strlen(a->text) + 1) &&
-         PUT(outside_request, value, uint64_t, a->value) &&
-         PUT(outside_request, process, uint32_t, threads_main()) &&
-         PUT(outside_request, number, uint32_t, number) &&
-         PUT(outside_request, wanted, uint32_t, a->kind) && PUT(budget, news, uint32_t, 1);
+         put(&asked_request, offsetof(asked_t, text), a->text, strlen(a->text) + 1) &&
+         PUT(asked_request, value, uint64_t, a->value) &&
+         PUT(asked_request, process, uint32_t, threads_main()) &&
+         PUT(asked_request, wanted, uint64_t, asked_word(number, a->kind)) && put_news();
 }
 
 static bool is_answered(uint32_t number) {
-  return atomic32_load_relaxed(&outside_request.answered) == number;
+  return asked_number(atomic64_load_relaxed(&asked_request.answer)) == number;
 }
 
-/* False: it has ended, or has not answered so long. */
-static bool wait_for(double seconds, uint32_t number, bool *has_ended) {
+/* Waits until the request of that number is answered, or, 0, until none is being answered. False:
+ * the target has ended. `*is_over`: it came to that in time. A thread that took the news may never
+ * answer, so now and then there is news again. */
+static bool wait_for(uint32_t number, double seconds, bool *is_over) {
   const struct timespec nap = {0, 1000000000 / LOOKS_A_SECOND};
   for (long looks = 0; looks <= (long)(seconds * LOOKS_A_SECOND); looks++) {
-    *has_ended = !target_is_alive() || !adopt_renew();
-    if (*has_ended || is_answered(number)) return !*has_ended;
+    if (!target_is_alive() || !adopt_renew()) return false;
+    *is_over = number == 0 ? ask_waiting() != ASKED_TAKEN : is_answered(number);
+    if (*is_over) return true;
+    if (looks % LOOKS_A_SECOND == LOOKS_A_SECOND / 2) put_news();
     nanosleep(&nap, NULL);
   }
-  return false;
+  return true;
 }
 
 /* There is room for one. What ends a trace may take the place of what would begin it. */
 static void tell_replaced(const ask_t *a) {
-  uint32_t waiting = atomic32_load_relaxed(&outside_request.wanted);
-  bool is_its = atomic32_load_relaxed(&outside_request.process) == (uint32_t)threads_main();
-  if (waiting == ASKED_NOTHING || !is_its || a->kind == ASKED_NO_TRACE) return;
-  ask_complain("%s had not answered an earlier request: this one takes its place%s", "");
+  asked_kind_t waiting = ask_waiting();
+  if (waiting == ASKED_NOTHING || (waiting == ASKED_TRACE && a->kind == ASKED_NO_TRACE)) return;
+  ask_complain("had not answered an earlier request: this one takes its place");
 }
 
 int ask_target(const ask_t *a, int *error) {
   uint32_t number = 0;
-  bool has_ended = false;
-  if (!target_is_process()) return ask_complain("%s is no process: nobody can be asked%s", "");
+  bool is_over = false;
+  if (!target_is_process()) return ask_complain("is no process: nobody can be asked");
+  if (!wait_for(0, a->wait, &is_over)) return ask_complain("has ended");
+  tell_replaced(a);
   while (number == 0 || is_answered(number))
     if (getrandom(&number, sizeof number, 0) != sizeof number) number = (uint32_t)time(NULL);
-  tell_replaced(a);
   if (!put_request(a, number)) return OUTSIDE_CANNOT_READ;
-  if (!wait_for(a->wait, number, &has_ended))
-    return has_ended ? ask_complain("%s has ended%s", "") : ASK_NOT_ANSWERED;
-  *error = (int)atomic32_load_relaxed(&outside_request.error);
+  if (!wait_for(number, a->wait, &is_over)) return ask_complain("has ended");
+  if (!is_over) return ASK_NOT_ANSWERED;
+  *error = (int)(uint32_t)atomic64_load_relaxed(&asked_request.answer);
   return OUTSIDE_DONE;
 }

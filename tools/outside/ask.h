@@ -21,12 +21,14 @@ typedef struct {
  * 0 or an error of errno's in `*error`. ASK_NOT_ANSWERED: not yet, it may still do it. Any other
  * exit code: it cannot be asked, or has ended; a line says so. */
 int ask_target(const ask_t *a, int *error);
+/* What it has been asked and has not done, as far as it was read. */
+asked_kind_t ask_waiting(void);
 /* False: the request could not be taken back; a line says so. */
 bool ask_take_back(void);
 /* Reads the argument of --wait; false: it is no number of seconds; a line says so. */
 bool ask_read_wait(const char *text, double *seconds);
-/* One line, with the target's name for the first %s. Returns OUTSIDE_CANNOT_READ. */
-int ask_complain(const char *format, const char *what);
+/* One line about the target, whose name comes first. Returns OUTSIDE_CANNOT_READ. */
+__attribute__((format(printf, 1, 2))) int ask_complain(const char *format, ...);
 /* The same for an error that any request may bring. */
 int ask_complain_of(int error);
 /* A line: the target has not answered, and what happens now. Returns ASK_NOT_ANSWERED. */

@@ -26,9 +26,9 @@ static const char set_help[] =
 
 static const char trim_help[] =
   "freehold trim [--wait S] TARGET\n"
-  "    asks a process that runs for memory: for four seconds its calls give back to\n"
-  "    the system what is free, and what threads keep, as they do near a limit (fh_pressure_set\n"
-  "    hears of it). Threads that sleep keep what they have: malloc_trim(0) takes that, too\n"
+  "    asks a running process to give back, for four seconds, what is free and what its threads\n"
+  "    keep, as it does near a limit (fh_pressure_set is called). Sleeping threads keep theirs:\n"
+  "    malloc_trim(0) takes that, too\n"
   "TARGET is a process's number, or its name if no other process has it.\n"
   "  --wait  seconds to wait for the answer (default 5)\n"
   "Example: freehold trim redis-server\n"
@@ -104,7 +104,7 @@ int command_set(int argc, char **argv) {
   int error = 0, code = read_arguments(argc, argv, set_help, &a);
   if (code != OUTSIDE_DONE) return code;
   if (optind + 2 != argc) {
-    fputs("freehold: set takes an option and a process: freehold set OPTION:VALUE PID\n", stderr);
+    fputs("freehold: set takes an option and a target: freehold set OPTION:VALUE TARGET\n", stderr);
     return OUTSIDE_BAD_USE;
   }
   option_t option = read_setting(argv[optind++], &value);
@@ -134,7 +134,7 @@ int command_trim(int argc, char **argv) {
   if (code != OUTSIDE_DONE) return code;
   if (error != 0) return ask_complain_of(error);
   nanosleep(&(struct timespec){BUDGET_ASKED_MS / 1000, 0}, NULL);
-  if (!adopt_renew()) return ask_complain("%s has ended%s", "");
+  if (!adopt_renew()) return ask_complain("has ended");
   if (!view_read(&after)) return OUTSIDE_CANNOT_READ;
   printf("%s: %s in memory, before that %s\n", target_title(), outside_size(after.stats.resident),
          outside_size(before.stats.resident));

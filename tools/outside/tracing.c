@@ -37,15 +37,15 @@ static int tell_answer(const ask_t *a, int error) {
         printf("%s is traced to '%s'; to end it: freehold trace --stop %d\n", target_title(),
                a->text, (int)target_pid());
       return OUTSIDE_DONE;
-    case EALREADY: return ask_complain("%s has a trace already%s", "");
-    case ESRCH: return ask_complain("%s has no trace to a file that could be ended%s", "");
+    case EALREADY: return ask_complain("has a trace already");
+    case ESRCH: return ask_complain("has no trace to a file that could be ended");
     case EPERM: return ask_complain_of(error);
     case ENOSPC:
       return ask_complain(
-        "%s has no room for '%s': the disk is full, or its file system reserves none", a->text);
+        "has no room for '%s': the disk is full, or its file system reserves none", a->text);
     default:
       return ask_complain(
-        "%s cannot make '%s': no such folder, no right to write there, no plain file", a->text);
+        "cannot make '%s': no such folder, no right to write there, no plain file", a->text);
   }
 }
 
@@ -67,11 +67,11 @@ static int tell_silence(const ask_t *a) {
 }
 
 static int ask_and_wait(const ask_t *a) {
-  bool is_waiting = atomic32_load_relaxed(&outside_request.wanted) == ASKED_TRACE;
+  bool is_waiting = ask_waiting() == ASKED_TRACE;
   int error = 0;
-  if (a->kind == ASKED_TRACE && trace_is_on()) return ask_complain("%s has a trace already%s", "");
+  if (a->kind == ASKED_TRACE && trace_is_on()) return ask_complain("has a trace already");
   if (a->kind == ASKED_NO_TRACE && !trace_is_on() && !is_waiting)
-    return ask_complain("%s has no trace%s", "");
+    return ask_complain("has no trace");
   int code = ask_target(a, &error);
   if (code == OUTSIDE_DONE) return tell_answer(a, error);
   return code == ASK_NOT_ANSWERED ? tell_silence(a) : code;

@@ -240,10 +240,10 @@ void oracle_note_pressure(unsigned level) {
 }
 
 static void ask(asked_kind_t kind, uint64_t value) {
-  asked_t *asked = library_hidden("outside_request");
+  asked_t *asked = library_hidden("asked_request");
   atomic32_store_relaxed(&asked->process, (uint32_t)getpid());
   atomic64_store_relaxed(&asked->value, value);
-  atomic32_store_relaxed(&asked->wanted, kind);
+  atomic64_store_relaxed(&asked->wanted, kind);
   atomic32_store_relaxed(&((budget_t *)library_hidden("budget"))->news, 1);
 }
 
