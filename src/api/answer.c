@@ -1,5 +1,5 @@
 /* answer.c - does what the command `freehold` asks of the process                      layer 8: api
- * Owns:    nothing.   Called by: api (api_look_for_news).
+ * Owns:    nothing.   Called by: whoever finds news.
  *          Calls: callback.c, tracing.c, stock, arena, support, os.
  * Threads: any, and signal handlers. No heap is marked.
  * Sync:    S-asked (asked.h). */
@@ -32,7 +32,7 @@ static int fulfil(asked_kind_t kind) {
 }
 
 /* One of the threads that find it answers. */
-static void answer_request(void) {
+static void take_request(void) {
   uint64_t wanted = atomic64_load_acquire(&asked_request.wanted); /* S-asked */
   uint32_t number = asked_number(wanted);
   uint64_t taken = asked_word(number, ASKED_TAKEN);
@@ -48,6 +48,6 @@ static void answer_request(void) {
 /* The request comes first: a callback may never return. */
 cold void api_news(void) {
   if (!api_take_news()) return;
-  answer_request();
+  take_request();
   api_report_news();
 }

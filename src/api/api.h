@@ -69,7 +69,8 @@ hidden void *api_invalid(void);
 hidden void api_deferred(bool force);
 /* Is there news, and may the thread report it? It is nobody else's then. */
 hidden bool api_take_news(void);
-/* What the budget has to report: the callback for pressure, or a line about the container's files. */
+/* What the budget has to report: by the callback for pressure, or in a line about the container's
+ * files. */
 hidden void api_report_news(void);
 /* Takes the news, answers a request of the command, and reports. Called where no heap is marked. */
 hidden void api_news(void);

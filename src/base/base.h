@@ -50,7 +50,7 @@ enum { HAS_STRONG_ORDER = true };
 enum { HAS_STRONG_ORDER = false };
 #endif
 
-/* What races knowingly: "Two races are left" in docs/concurrency.md. The sanitizer sees no bare
+/* What races knowingly: "Three races are left" in docs/concurrency.md. The sanitizer sees no bare
  * system call: it has to be told that who maps pages comes after who unmapped them. */
 #if defined(__SANITIZE_THREAD__) || HAS_FEATURE(thread_sanitizer)
 #define races_knowingly __attribute__((noinline, no_sanitize("thread")))

@@ -18,8 +18,10 @@
  * closed, and store it when it is open again. So after a third fence what is closed is opened once
  * more.
  *
- * All of it is relaxed. The fences order what is read of other threads, and the processor keeps the
- * order of stores and of loads: there is one kind for which heaps can be taken. */
+ * Sync:    S-taken  the thread leaves its call -> the fence -> the taker looks for its mark.
+ *
+ * All of it is relaxed. The fences order what is read of other threads, and within a thread x86-64
+ * keeps the order of stores and of loads. On other processors no heap is taken. */
 #include "sleepers.h"
 
 #include "../arena/places.h"
@@ -30,6 +32,7 @@ enum {
   TOGETHER = 16,        /* heaps that share their fences */
   SLEEPER_LOOKS = 1024, /* places that one look goes through */
   SLEEP_MS = 10000,     /* from one look at a heap to the next */
+  IDLE_BITS = 15,       /* what a heap's `idle` holds */
 };
 
 typedef struct {
@@ -112,19 +115,18 @@ static bool is_in_fast_call(const sleeper_t *s, const heap_t *h) {
   return is_inside;
 }
 
-static void set_owners(heap_t *h, slab_t *first, void *owner) {
-  for (slab_t *s = first; s != NULL; s = s->next) { /* Bound: owned slabs */
-    if (owner != SLAB_CLOSED && owner != h && s->idleness == SLAB_IDLE) h->idle--;
+static void set_owners(slab_t *first, void *owner) {
+  for (slab_t *s = first; s != NULL; s = s->next) /* Bound: owned slabs */
     atomic_ptr_store_relaxed(&s->owner, owner);
-  }
 }
 
-static void close_chains(heap_t *h, bool is_closed) {
+/* CHAIN_CLOSED, or 0: open. */
+static void mark_chains(heap_t *h, uintptr_t mark) {
   if (h->put_off == 0) return;
   for (uint64_t w = h->aside->slots; w != 0; w &= w - 1) { /* Bound: the bits of a word */
     batch_t *b = &h->aside->batch[bits_lowest(w)];
     uintptr_t s = (uintptr_t)b->slab & ~CHAIN_CLOSED;
-    b->slab = (slab_t *)(s != 0 && is_closed ? s | CHAIN_CLOSED : s);
+    b->slab = (slab_t *)(s != 0 ? s | mark : s);
   }
 }
 
@@ -134,9 +136,9 @@ static void close_words(heap_t *h) {
     uint16_t room = plain16_load_relaxed(&h->returned_room[c]);
     if (first != 0) plain_cas_relaxed(&h->bin[c], first, first | BIN_CLOSED);
     if (room != 0) plain16_cas_relaxed(&h->returned_room[c], room, (uint16_t)(room | ROOM_CLOSED));
-    set_owners(h, owned_first(h, c), SLAB_CLOSED);
+    set_owners(owned_first(h, c), SLAB_CLOSED);
   }
-  close_chains(h, true);
+  mark_chains(h, CHAIN_CLOSED);
 }
 
 /* What its thread has changed since stays. */
@@ -147,9 +149,9 @@ static void open_words(heap_t *h) {
     if ((first & BIN_CLOSED) != 0) plain_cas_relaxed(&h->bin[c], first, first & ~BIN_CLOSED);
     if ((room & ROOM_CLOSED) != 0)
       plain16_cas_relaxed(&h->returned_room[c], room, (uint16_t)(room & ~ROOM_CLOSED));
-    set_owners(h, owned_first(h, c), h);
+    set_owners(owned_first(h, c), h);
   }
-  close_chains(h, false);
+  mark_chains(h, 0);
 }
 
 /* Is none open? */
@@ -171,6 +173,11 @@ static bool begin_to_move(sleeper_t *s, heap_t *h) {
   return atomic8_cas_relaxed(&h->is_taken, &chosen, moving);
 }
 
+static void count_idle(heap_t *h, const slab_t *first, int sign) {
+  for (const slab_t *s = first; s != NULL; s = s->next) /* Bound: owned slabs */
+    if (s->idleness == SLAB_IDLE) h->idle = (unsigned)(h->idle + sign) & IDLE_BITS;
+}
+
 /* First it is gone here, then it is there. A child of fork that is made before all is moved loses
  * what was. */
 static void move_class(heap_t *h, heap_t *to, unsigned c) {
@@ -182,7 +189,8 @@ static void move_class(heap_t *h, heap_t *to, unsigned c) {
   h->bin[c] = h->aside->returned[c] = h->own->slabs[c] = 0;
   h->returned_most[c] = h->returned_room[c] = h->own->slab_count[c] = 0;
   if (fresh.count != 0) heap_set_fresh(h, c, (fresh_t){0});
-  set_owners(h, slab_numbered(slabs), to);
+  count_idle(h, slab_numbered(slabs), -1);
+  set_owners(slab_numbered(slabs), to);
   signal_fence();
   heap_note_class(to, c);
   to->bin[c] = bin;
@@ -221,9 +229,8 @@ static void move_all(sleeper_t *s, heap_t *h) {
   magazine_move(to, h);
   held_set_moved(h, s->held);
   let_go_of(s);
-  for (unsigned c = 0; (c = heap_next_class(to, c)) != 0;)
-    for (slab_t *o = owned_first(to, c); o != NULL; o = o->next) /* Bound: owned slabs */
-      to->idle += o->idleness == SLAB_IDLE;
+  for (unsigned c = 0; (c = heap_next_class(to, c)) != 0;) /* Bound: the classes */
+    count_idle(to, owned_first(to, c), 1);
 }
 
 /* ---- several heaps --------------------------------------------------------------------------- */
@@ -250,14 +257,14 @@ static void end_moved(sleeper_t *s) {
 
 /* Each step is done for all of the first `n`, and then there is a fence. */
 static void take_first(size_t n) {
-  bool is_any_open = false, is_fenced = os_fence_threads();
+  bool is_any_open = false, is_fenced = os_fence_threads(); /* S-taken */
   for (sleeper_t *s = sleepers; s < sleepers + n; s++) {
     heap_t *h = s->heap;
     if (h != NULL && is_fenced && is_left_alone(s, h)) s->to = claim_empty();
     if (s->to != NULL) close_words(h);
     else let_go_of(s);
   }
-  is_fenced = is_fenced && os_fence_threads();
+  is_fenced = is_fenced && os_fence_threads(); /* S-taken */
   for (sleeper_t *s = sleepers; s < sleepers + n; s++) {
     heap_t *h = s->heap;
     if (h == NULL) continue;
@@ -268,7 +275,7 @@ static void take_first(size_t n) {
     open_words(h);
     is_any_open = true;
   }
-  if (is_any_open) os_fence_threads();
+  if (is_any_open) os_fence_threads(); /* S-taken */
   for (sleeper_t *s = sleepers; s < sleepers + n; s++) {
     heap_t *h = s->heap;
     if (h != NULL) open_words(h);
@@ -285,10 +292,9 @@ static void recount(heap_t *h) {
   for (unsigned c = 0; (c = heap_next_class(h, c)) != 0;) { /* Bound: the classes, and below */
     size_t returned = 0;
     h->own->slab_count[c] = 0;
-    for (const slab_t *s = owned_first(h, c); s != NULL; s = s->next) { /* Bound: owned slabs */
+    count_idle(h, owned_first(h, c), 1);
+    for (const slab_t *s = owned_first(h, c); s != NULL; s = s->next) /* Bound: owned slabs */
       h->own->slab_count[c]++;
-      h->idle += s->idleness == SLAB_IDLE;
-    }
     /* Bound: by H5 */
     for (uintptr_t b = h->aside->returned[c]; b != 0; b = block_next(b)) returned++;
     h->returned_room[c] = (uint16_t)(h->returned_most[c] - min_size(returned, h->returned_most[c]));
@@ -366,7 +372,7 @@ void sleepers_end_parents(void) {
 
 /* Has the thread of the heap at that place not run since the last look? For the background thread,
  * which notes its processor time; the lowest bit is set. */
-static out_of_line bool sleeps(size_t number) {
+static out_of_line bool has_not_run(size_t number) {
   static uint32_t *spent_at;
   uint64_t thread = users_thread(number);
   uint64_t spent = thread != 0 ? os_thread_spent_ns(os_thread_half(thread)) : 0;
@@ -378,10 +384,10 @@ static out_of_line bool sleeps(size_t number) {
 }
 
 /* Of the places from `first` on, before `end`. */
-static void take_between(size_t first, size_t end, uint64_t me, bool only_asleep) {
+static void take_between(size_t first, size_t end, uint64_t me, bool only_if_not_run) {
   size_t n = 0;
   for (size_t number = first; number < end && number < pool_size(); number++) {
-    if (!only_asleep || sleeps(number)) n += choose_sleeper(&sleepers[n], number, me);
+    if (!only_if_not_run || has_not_run(number)) n += choose_sleeper(&sleepers[n], number, me);
     if (n < TOGETHER) continue;
     take_first(n);
     n = 0;

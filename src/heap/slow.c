@@ -13,8 +13,8 @@ void heap_note_longer(void) {
   if (atomic32_load_relaxed(&heap_longer) == 0) atomic32_store_relaxed(&heap_longer, 1);
 }
 
-/* Memory is short: what the heap keeps may make room, and at the hard limit free pages between large
- * blocks. A block with a mapping of its own is helped at the hard limit alone. */
+/* Memory is short: what the heap keeps may make room, and at the hard limit free pages between
+ * large blocks. A block with a mapping of its own is helped at the hard limit alone. */
 static cold bool clear_room(heap_t *h, size_t size, size_t alignment) {
   bool is_huge = large_is_huge(size, alignment);
   size_t slices = align_up(max_size(size, 1), SLICE_SIZE);
@@ -137,16 +137,15 @@ static always_inline void *enter_and_allocate(size_t alignment, size_t size) {
   }
   if (unlikely(size > PTRDIFF_MAX)) return NULL;
   void *block;
-  /* Bound: twice, if what stood in for it had none, at a limit */
   bool is_second = false, may_be_in_own;
-  do {
+  do { /* Bound: two rounds, the second if what stood in had none, at a limit */
     heap_t *h = heap_enter();
     if (h == NULL) return NULL;
     block = allocate_or_clear_room(h, size, alignment, true);
     may_be_in_own = unlikely(block == NULL) && !is_second && heap_stands_in(h);
     is_second = true;
     heap_exit(h);
-  } while (unlikely(may_be_in_own)); /* Bound: twice */
+  } while (unlikely(may_be_in_own)); /* Bound: two */
   return block;
 }
 

@@ -69,14 +69,14 @@ static void add_classes(fh_stats_t *stats) {
  * are in no memory (A3): a program may have had much more. */
 static void add_resident(fh_stats_t *stats, const arena_t *a) {
   size_t mapped = min_size(atomic64_load_relaxed(&a->mapped), WINDOW_SLICES);
-  bool is_clean_there = a->is_pinned || option_get(OPTION_arena_populate);
+  bool clean_is_resident = a->is_pinned || option_get(OPTION_arena_populate);
   const char *from = a->is_added ? arena_address(a, a->first) : (const void *)a;
   stats->resident += os_resident(a, ARENA_FIRST_SLICE << SLICE_SHIFT);
   for (size_t first = a->first, n; first < mapped; first += n) {
     n = min_size(64 - first % 64, mapped - first);
     uint64_t dirty = atomic64_load_relaxed(&arena_maps(a)->dirty[first / 64]);
     uint64_t in_use = ~atomic64_load_relaxed(&a->free[first / 64]) | dirty;
-    if (!is_clean_there && (in_use & bits_run(first % 64, (unsigned)n)) == 0) continue;
+    if (!clean_is_resident && (in_use & bits_run(first % 64, (unsigned)n)) == 0) continue;
     stats->resident += os_resident(arena_address(a, first), n << SLICE_SHIFT);
   }
   stats->huge_resident += os_huge_resident(from, (size_t)((char *)arena_address(a, mapped) - from));

@@ -1,7 +1,8 @@
 /* slab.h - a slice of equal blocks, owned by one heap or shared by all                layer 4: slab
  * Owns:    slab_t, the descriptor of a slab, of a block of slices or of a span.
  *          Called by: stock, heap, secure, api.   Calls: tally, partial, holes, arena.
- * Threads: all fields but `anchor` and `fresh` belong to the owner. That is the heap that owns the
+ * Threads: all fields but `anchor` and `fresh`, and of a span `pages`, `runs` and `touched_pages`,
+ *          belong to the owner. That is the heap that owns the
  *          slab, the thread that cleared its partial bit or took it from FULL, or the thread that
  *          claimed its slices. Any thread calls slab_push and slab_find_partial.
  * Sync:    S-anchor  a push, letting go (release) -> collecting, taking over (acquire): links and

@@ -5,8 +5,8 @@
 #include "../arena/purge.h"
 #include "../os/os.h"
 
-/* Of four pages: the run that begins with one of them, for no run is that short. With which, how
- * many pages it has beyond SPAN_LEAST - 1, and whether it was freed. */
+/* A byte for each four pages. A run has five at least, so one at most begins there. Bits 0 and 1
+ * say at which page, bit 2 if it was freed, and the others its length less SPAN_LEAST - 1. */
 enum { RUN_BEGINS = 3, RUN_IS_FREED = 4, RUN_PAGES_SHIFT = 3, RUN_GRAIN = 4 };
 _Static_assert((int)SPAN_LEAST > (int)RUN_GRAIN, "no two runs begin in the same pages");
 _Static_assert(SPAN_MOST - SPAN_LEAST + 1 <= UINT8_MAX >> RUN_PAGES_SHIFT, "a run is a byte");
@@ -73,13 +73,17 @@ static unsigned room_of(uint64_t free) {
   return n >= SPAN_LEAST ? n - SPAN_LEAST : NO_LEVEL;
 }
 
+static void hint_arena(const arena_t *a, unsigned level) {
+  hint_set(arenas_with_room(a->number, level), a->number % 64);
+}
+
 static void set_level(const slab_t *s, unsigned level) {
   arena_t *a = arena_of(s);
   arena_maps_t *m = arena_maps(a);
   size_t number = order_of(s);
   hint_set(m->roomy[level], number); /* S-room, S-group */
   hint_set(&a->roomy_groups[level], number / 64);
-  hint_set(arenas_with_room(a->number, level), a->number % 64);
+  hint_arena(a, level);
 }
 
 static void clear_level(slab_t *s, unsigned level) {
@@ -100,7 +104,7 @@ static void note_new_room(slab_t *s, uint64_t before, uint64_t after) {
 
 /* The first page of the shortest run of at least `n` ones; `runs`: where such runs begin. */
 static unsigned tightest(uint64_t runs) {
-  unsigned best = 0, least = 65;
+  unsigned best = 0, least = SPAN_PAGES + 1;
   for (uint64_t heads = runs & ~(runs << 1); heads != 0; heads &= heads - 1) { /* Bound: bits */
     unsigned at = bits_lowest(heads), more = bits_ones_below(runs >> at);
     if (more < least) least = more, best = at;
@@ -110,17 +114,20 @@ static unsigned tightest(uint64_t runs) {
 
 static bool run_is_valid(const page_t *at) {
   unsigned n = run_pages(run_seen(at));
-  HOLDS(R1, n >= SPAN_LEAST && at->page + n <= 64);
+  HOLDS(R1, n >= SPAN_LEAST && at->page + n <= SPAN_PAGES);
   HOLDS(R1, (atomic64_load_relaxed(&at->span->pages) & bits_run(at->page, n)) == 0);
   return true;
 }
 
-/* Pages that are the caller's were free until now, or will be. Those that were never touched are
- * in memory for nobody. */
+/* Of pages: those that are in memory for nobody. None ever wrote there, or they went back. */
+static uint64_t untouched(const slab_t *s, uint64_t pages) {
+  return pages & ~atomic64_load_relaxed(&s->touched_pages);
+}
+
+/* Pages that are the caller's were free until now (-1), or will be (1). */
 static void count_absent(const slab_t *s, uint64_t pages, int sign) {
-  uint64_t absent = pages & ~atomic64_load_relaxed(&s->touched_pages);
-  if (absent != 0)
-    atomic64_add_relaxed(&arena_counts.absent_pages, (uint64_t)(sign * (int)bits_count(absent)));
+  int absent = (int)bits_count(untouched(s, pages));
+  if (absent != 0) atomic64_add_relaxed(&arena_counts.absent_pages, (uint64_t)(sign * absent));
 }
 
 unsigned span_touched(const slab_t *ended) {
@@ -180,11 +187,10 @@ static void *claim_run_in_arena(arena_t *a, unsigned level, unsigned n, unsigned
     hint_clear(&a->roomy_groups[level], group);                        /* S-group */
     if (atomic64_load_seq_cst(&m->roomy[level][group]) == 0) continue; /* S-group */
     hint_set(&a->roomy_groups[level], group);
-    hint_set(arenas_with_room(a->number, level), a->number % 64);
+    hint_arena(a, level);
   }
   hint_clear(arenas_with_room(a->number, level), a->number % 64); /* S-group */
-  if (hint_any(&a->roomy_groups[level], 1))
-    hint_set(arenas_with_room(a->number, level), a->number % 64);
+  if (hint_any(&a->roomy_groups[level], 1)) hint_arena(a, level);
   return NULL;
 }
 
@@ -204,13 +210,15 @@ void *span_claim(unsigned n, unsigned spread) {
 /* ---- from birth to end ----------------------------------------------------------------------- */
 
 /* The span's slices are the caller's. */
-static void note_span(slab_t *s, bool is_one) {
+static void note_begun(const slab_t *s) {
   size_t number = order_of(s);
-  atomic64_t *word = &arena_of(s)->spans[number / 64];
-  uint64_t bit = (uint64_t)1 << number % 64;
-  if (is_one) atomic64_or_relaxed(word, bit);
-  else atomic64_and_relaxed(word, ~bit);
-  atomic64_add_relaxed(&arena_counts.spans, is_one ? 1 : (uint64_t)-1);
+  atomic64_or_relaxed(&arena_of(s)->spans[number / 64], (uint64_t)1 << number % 64);
+  atomic64_add_relaxed(&arena_counts.spans, 1);
+}
+static void note_ended(const slab_t *s) {
+  size_t number = order_of(s);
+  atomic64_and_relaxed(&arena_of(s)->spans[number / 64], ~((uint64_t)1 << number % 64));
+  atomic64_add_relaxed(&arena_counts.spans, (uint64_t)-1);
 }
 
 void *span_begin(void *base, bool is_clean, unsigned n) {
@@ -224,7 +232,7 @@ void *span_begin(void *base, bool is_clean, unsigned n) {
   atomic64_store_relaxed(&s->size, 0);
   for (unsigned i = 0; i < ARRAY_LENGTH(s->runs); i++) atomic8_store_relaxed(&s->runs[i], 0);
   atomic32_store_relaxed(&s->kind, SLAB_IS_SPAN);
-  note_span(s, true);
+  note_begun(s);
   *arena_touched_last(base, SPAN_SLICES) = TOUCHED_ALL;
   atomic64_store_relaxed(&s->touched_pages, is_clean ? 0 : all_pages);
   void *p = begin_run(&at, n);
@@ -241,7 +249,7 @@ static bool end_if_free(slab_t *s) {
   if (!atomic64_cas_acquire(&s->pages, &all, 0)) return false; /* S-run */
   count_absent(s, all_pages, -1);
   hint_clear(arena_maps(arena_of(s))->roomy[LEVEL_LONG], order_of(s));
-  note_span(s, false);
+  note_ended(s);
   atomic32_store_relaxed(&s->kind, 0);
   return true;
 }
@@ -310,7 +318,7 @@ void span_forget_block(void *p) {
 }
 
 static bool claim_behind(const page_t *at, unsigned from, unsigned n) {
-  if (at->page + from + n > 64) return false;
+  if (at->page + from + n > SPAN_PAGES) return false;
   atomic64_t *free = &at->span->pages;
   uint64_t more = bits_run(at->page + from, n), w = atomic64_load_relaxed(free);
   /* Progress: a failed swap means that another thread claimed or freed pages */
@@ -342,7 +350,7 @@ unsigned span_untouched_behind(const void *p, unsigned n) {
   unsigned have = run_pages(run_seen(&at));
   if (n <= have || at.page + n > SPAN_PAGES) return 0; /* it cannot grow so */
   uint64_t more = bits_run(at.page + have, n - have);
-  return bits_count(more & ~atomic64_load_relaxed(&at.span->touched_pages));
+  return bits_count(untouched(at.span, more));
 }
 
 /* ---- anyone looks ---------------------------------------------------------------------------- */
@@ -350,7 +358,7 @@ unsigned span_untouched_behind(const void *p, unsigned n) {
 bool span_is_clean(const void *p) {
   page_t at = place_of_page(p);
   uint64_t pages = bits_run(at.page, run_pages(run_seen(&at)));
-  return (atomic64_load_relaxed(&at.span->touched_pages) & pages) == 0;
+  return untouched(at.span, pages) == pages;
 }
 
 void *span_find(const void *p, unsigned *pages) {
@@ -368,7 +376,7 @@ void *span_find(const void *p, unsigned *pages) {
 
 size_t span_live(const slab_t *s) {
   size_t pages = 0;
-  for (page_t at = place_of_page(arena_described(s)); at.page < 64; at.page++) {
+  for (page_t at = place_of_page(arena_described(s)); at.page < SPAN_PAGES; at.page++) {
     uint8_t run = run_seen(&at);
     if (run_is_live(run)) pages += run_pages(run);
   }
@@ -458,7 +466,7 @@ size_t span_rest(arena_t *a, size_t group, bool is_at_once) {
 bool span_is_valid(const slab_t *s) {
   page_t at = place_of_page(arena_described(s));
   uint64_t free = atomic64_load_relaxed(&s->pages), claimed = 0;
-  for (; at.page < 64; at.page++) {
+  for (; at.page < SPAN_PAGES; at.page++) {
     uint8_t run = run_seen(&at);
     if (!run_is_live(run)) continue;
     run_is_valid(&at);

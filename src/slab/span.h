@@ -7,7 +7,7 @@
  *                  says of them; the first bits of a span -> claiming them: its descriptor.
  *          S-room, S-group (hint.h): `pages` changes, then the bit of its longest run is set, then
  *                  the old one is cleared, and `pages` read again. All seq_cst.
- * Holds:   R1 a page that is free begins no run, and a run's pages are claimed
+ * Holds:   R1 a page that is free begins no live run, and the pages of one are claimed
  *          R2 at rest a span has its bit among those of its longest free run
  *
  * A span is one word: a bit for each of its 64 pages that is free. To split a free run, one swap

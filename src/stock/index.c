@@ -1,8 +1,9 @@
 /* index.c - the large and huge blocks of a first-class heap, found from its lanes    layer 5: stock
  * Contract: index.h.
  * Sync:    S-index  index_add_chunk, index_set (release) -> index_each, show (acquire): a chunk,
- *                   a block's descriptor; leave (release) -> leave of the last one (acquire): the
- *                   chunk, which is freed. S-bit  leave -> bitmap_claim_some.
+ *                   a block's descriptor.
+ *          S-leave  leave (release) -> leave of the last one (acquire): the chunk, which is freed.
+ *          S-bit    leave -> bitmap_claim_some.
  * Holds:   F2 a cell that is taken has nothing in it, or the descriptor of a block that has its
  *             memory and whose `cell` it is or is about to be */
 #include "index.h"
@@ -128,7 +129,7 @@ void index_set(void *cell, void *descriptor, bool is_huge) {
 }
 
 static void leave(chunk_t *c, uint64_t bit) {
-  uint64_t left = atomic64_or_acq_rel(&c->left, bit) | bit; /* S-index, S-bit */
+  uint64_t left = atomic64_or_acq_rel(&c->left, bit) | bit; /* S-leave, S-bit */
   if (~left != 0) return;
   slab_t *s = slab_of(c);
   slab_thread_count(class_size(slab_class(s)), 0); /* no block of the program's is freed here */

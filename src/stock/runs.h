@@ -1,6 +1,6 @@
 /* runs.h - runs of pages without blocks: what a heap keeps and what goes back        layer 5: stock
- * Owns:    a heap's runs of pages; arena_counts.free_pages.
- *          Called by: magazine.c, heap.c, shrink.c, paged.c, slow.c.
+ * Owns:    a heap's runs of pages; with span.c arena_counts.free_pages.
+ *          Called by: magazine.c, heap.c, shrink.c, paged.c, slow.c, resize.c.
  *          Calls: span, arena, support, os.
  * Threads: the heap's own; where `h` may be NULL, any.
  * Holds:   R3 a run that is kept is claimed, and no block; their pages are as many as is counted

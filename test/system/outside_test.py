@@ -486,8 +486,9 @@ class Outside(unittest.TestCase):
             request = Request(target.pid, b"magazine")
             number = request.word() >> 32
             request.set_word(number << 32 | ASKED_TAKEN)
-            next_one = subprocess.Popen([COMMAND, "set", "purge_delay_ms:3", "--wait", "60", target.pid],
-                                        stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+            next_one = subprocess.Popen([COMMAND, "set", "purge_delay_ms:3", "--wait", "60",
+                                         target.pid], text=True,
+                                        stdout=subprocess.PIPE, stderr=subprocess.PIPE)
             time.sleep(0.5)
             self.assertEqual((request.text(), request.word() >> 32), (b"magazine", number))
             request.set_word(0)
