@@ -320,37 +320,52 @@ static int command_help(FILE *to) {
   return 0;
 }
 
-/* Else a trace that was made is read. */
-static bool asks_for_trace(int argc, char **argv) {
-  for (int i = 2; i < argc; i++)
-    if (strcmp(argv[i], "--start") == 0 || strcmp(argv[i], "--stop") == 0) return true;
-  return false;
+/* ---- commands -------------------------------------------------------------------------------- */
+
+/* With --start or --stop of a process, else of a trace that was made. */
+static int trace_or_tracing(int argc, char **argv) {
+  for (int i = 1; i < argc; i++)
+    if (strcmp(argv[i], "--start") == 0 || strcmp(argv[i], "--stop") == 0)
+      return command_tracing(argc, argv);
+  return command_trace(argc, argv);
 }
 
-static int command_dispatch(int argc, char **argv) {
-  static const struct {
-    const char *verb;
-    int (*run)(int argc, char **argv);
-  } outside[] = {{"top", command_top}, {"stats", command_stats},     {"why", command_why},
-                 {"map", command_map}, {"profile", command_profile}, {"inspect", command_inspect},
-                 {"set", command_set}, {"trim", command_trim}};
-  const char *verb = argc > 1 ? argv[1] : "";
-  for (unsigned i = 0; i < ARRAY_LENGTH(outside); i++)
-    if (strcmp(verb, outside[i].verb) == 0) return outside[i].run(argc - 1, argv + 1);
-  if (strcmp(verb, "run") == 0) return command_run(argc - 1, argv + 1);
-  if (strcmp(verb, "options") == 0) return command_options(argc - 1, argv + 1);
-  if (strcmp(verb, "trace") == 0)
-    return asks_for_trace(argc, argv) ? command_tracing(argc - 1, argv + 1)
-                                      : command_trace(argc - 1, argv + 1);
-  if (strcmp(verb, "version") == 0 || strcmp(verb, "--version") == 0)
-    return printf("freehold %s\n", command_version) < 0;
-  if (strcmp(verb, "help") == 0 || strcmp(verb, "--help") == 0 || strcmp(verb, "-h") == 0)
-    return command_help(stdout);
-  if (verb[0] == '\0') return command_help(stderr), EXIT_BAD_USE;
-  fprintf(stderr,
-          "freehold: there is no command '%s': run, top, stats, why, map, profile, inspect, "
-          "set, trim, options, trace, version, help\n",
-          verb);
+static int tell_version(int argc, char **argv) {
+  (void)argc, (void)argv;
+  return printf("freehold %s\n", command_version) < 0;
+}
+
+static int tell_help(int argc, char **argv) {
+  (void)argc, (void)argv;
+  return command_help(stdout);
+}
+
+/* Every command. What an unknown one is answered comes from here, too. */
+static const struct {
+  const char *verb;
+  int (*run)(int argc, char **argv);
+} commands[] = {
+  {"run", command_run},         {"top", command_top},        {"stats", command_stats},
+  {"why", command_why},         {"map", command_map},        {"profile", command_profile},
+  {"inspect", command_inspect}, {"set", command_set},        {"trim", command_trim},
+  {"options", command_options}, {"trace", trace_or_tracing}, {"version", tell_version},
+  {"help", tell_help},
+};
+
+static const char *verb_of(const char *word) {
+  if (strcmp(word, "--version") == 0) return "version";
+  return strcmp(word, "--help") == 0 || strcmp(word, "-h") == 0 ? "help" : word;
+}
+
+static int dispatch(int argc, char **argv) {
+  if (argc < 2 || argv[1][0] == '\0') return command_help(stderr), EXIT_BAD_USE;
+  const char *verb = verb_of(argv[1]);
+  for (unsigned i = 0; i < ARRAY_LENGTH(commands); i++)
+    if (strcmp(verb, commands[i].verb) == 0) return commands[i].run(argc - 1, argv + 1);
+  fprintf(stderr, "freehold: there is no command '%s'", verb);
+  for (unsigned i = 0; i < ARRAY_LENGTH(commands); i++)
+    fprintf(stderr, "%s %s", i == 0 ? ":" : ",", commands[i].verb);
+  fputc('\n', stderr);
   return EXIT_BAD_USE;
 }
 
@@ -365,5 +380,5 @@ static void command_ends(void) {
 
 int main(int argc, char **argv) {
   if (atexit(command_ends) != 0) return EXIT_FAILURE;
-  return command_dispatch(argc, argv);
+  return dispatch(argc, argv);
 }

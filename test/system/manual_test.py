@@ -25,6 +25,15 @@ def text_of(name):
 def options():
     return json.loads(support.run([COMMAND, "options", "--json"]).stdout)["options"]
 
+def verbs():
+    """Every command: those that the command itself looks a word up among."""
+    said = support.run([COMMAND, "nothing"]).stderr
+    return set(re.search(r"there is no command 'nothing': (.*)", said).group(1).split(", "))
+
+def verbs_with_help():
+    """Those that have a page of their own."""
+    return verbs() - {"run", "options", "version", "help"}
+
 def flag(option):
     return "--" + option["name"].replace("_", "-")
 
@@ -48,11 +57,14 @@ class Manual(unittest.TestCase):
 
     def test_freehold_1_has_every_command_and_every_flag(self):
         text = text_of("freehold.1")
-        said = support.run([COMMAND, "help"]).stdout
-        for verb in set(re.findall(r"^  freehold (\w+)", said, re.M)):
+        self.assertGreater(len(verbs_with_help()), 8)
+        for verb in verbs():
             self.assertIn("freehold %s" % verb, text)
-            for name in re.findall(r"^  (--[a-z]+)", support.run([COMMAND, verb, "--help"]).stdout
-                                   if verb not in ("version", "help", "options") else "", re.M):
+        self.assertEqual(set(re.findall(r"^ {1,4}freehold (\w+)$", text, re.M)),
+                         verbs_with_help() | {"run"})           # the headings
+        for verb in verbs_with_help() | {"run"}:
+            for name in re.findall(r"^  (--[a-z]+)", support.run([COMMAND, verb, "--help"]).stdout,
+                                   re.M):
                 self.assertIn(name, text)
         self.assertEqual([flag(o) for o in options() if flag(o) + " " not in text], [])
 
@@ -73,9 +85,12 @@ class Completion(unittest.TestCase):
         self.assertEqual((result.returncode, result.stderr), (0, ""))
         return result.stdout.split()
 
-    def test_bash_offers_every_command(self):
-        said = support.run([COMMAND, "help"]).stdout
-        self.assertEqual(set(self.bash("")), set(re.findall(r"^  freehold (\w+)", said, re.M)))
+    def test_help_bash_and_zsh_have_every_command(self):
+        said = support.run([COMMAND, "help"]).stdout.split("Examples")[0]
+        self.assertEqual(set(re.findall(r"^  freehold (\w+)", said, re.M)), verbs())
+        self.assertEqual(set(self.bash("")), verbs())
+        zsh = support.read(os.path.join(MANUAL, "_freehold"))
+        self.assertEqual(set(re.search(r"compadd (\w.*)", zsh).group(1).split()), verbs())
 
     def test_bash_offers_every_flag_of_run_and_the_words_of_an_option(self):
         self.assertEqual(set(self.bash("run", "--")), {flag(o) for o in options()}
@@ -90,8 +105,7 @@ class Completion(unittest.TestCase):
                          ["/proc/self/map_files", "/proc/self/maps"])
 
     def test_bash_offers_the_flags_of_each_command(self):
-        for verb in ("top", "stats", "why", "map", "profile", "set", "trim", "inspect",
-                     "trace"):
+        for verb in verbs_with_help():
             text = support.run([COMMAND, verb, "--help"]).stdout
             text = text.split("\nExample")[0]
             wanted = set(re.findall(r"(?<=[ \[])--[a-z]+", text)) | {"--help"}
