@@ -18,59 +18,45 @@
 #include "outside/commands.h"
 #include "trace.h"
 
-static const char command_version[] =
+static const char version_text[] =
   TEXT_OF(FH_VERSION_MAJOR) "." TEXT_OF(FH_VERSION_MINOR) "." TEXT_OF(FH_VERSION_PATCH);
 #define SONAME(name) "lib" name ".so." TEXT_OF(FH_VERSION_MAJOR)
-static const char *command_library = SONAME("freehold"); /* or of the grade that is named */
+static const char *library_name = SONAME("freehold"); /* or of the grade that is named */
 
 /* Exit codes, those of env(1): the program's own, and these when it was not started. */
 enum { EXIT_BAD_USE = 2, EXIT_NO_LIBRARY = 125, EXIT_CANNOT_START = 126, EXIT_NOT_FOUND = 127 };
 
-static void command_warn(const char *line, size_t length) { fwrite(line, 1, length, stderr); }
+static void warn(const char *line, size_t length) { fwrite(line, 1, length, stderr); }
 
 /* ---- options --------------------------------------------------------------------------------- */
 
-static const char *command_value(option_t option, int64_t value, char *text, size_t size) {
-  fmt_t f;
-  fmt_start(&f, text, size, NULL, NULL);
-  option_put_value(&f, option, value);
-  return fmt_end(&f);
-}
-
-static const char *command_range(option_t option, char *text, size_t size) {
-  fmt_t f;
-  fmt_start(&f, text, size, NULL, NULL);
-  option_put_range(&f, option);
-  return fmt_end(&f);
-}
-
-static void command_options_text(void) {
+static void print_options(void) {
   printf("%-15s %-9s %-18s %-9s %-17s %s\n", "option", "in force", "from", "default", "range",
          "set");
   for (unsigned i = 0; i < OPTION_COUNT; i++) {
     const option_info_t *info = &option_info[i];
     char value[256], fallback[32], range[64];
     printf("%-15s %-9s %-18s %-9s %-17s %s\n    %s\n", info->name,
-           command_value((option_t)i, option_get((option_t)i), value, sizeof value),
+           outside_value_text((option_t)i, option_get((option_t)i), value, sizeof value),
            option_source_name[option_source((option_t)i)],
-           command_value((option_t)i, info->fallback, fallback, sizeof fallback),
-           command_range((option_t)i, range, sizeof range),
+           outside_value_text((option_t)i, info->fallback, fallback, sizeof fallback),
+           outside_range_text((option_t)i, range, sizeof range),
            info->when == OPTION_SET_AT_START ? "at start" : "any time", info->what);
   }
 }
 
-static void command_drain(const char *text, size_t length, void *file) {
+static void drain_to_file(const char *text, size_t length, void *file) {
   fwrite(text, 1, length, file);
 }
 
-static void command_options_json(void) {
+static void print_options_json(void) {
   char buffer[1024], text[256];
   fmt_t f;
   fmt_json_t j;
-  fmt_start(&f, buffer, sizeof buffer, command_drain, stdout);
+  fmt_start(&f, buffer, sizeof buffer, drain_to_file, stdout);
   fmt_json_start(&j, &f);
   fmt_json_object(&j, NULL);
-  fmt_json_text(&j, "freehold", command_version);
+  fmt_json_text(&j, "freehold", version_text);
   fmt_json_array(&j, "options");
   for (unsigned i = 0; i < OPTION_COUNT; i++) {
     const option_info_t *info = &option_info[i];
@@ -81,12 +67,12 @@ static void command_options_json(void) {
                     info->kind == OPTION_KIND_text ? option_get((option_t)i) != 0
                                                    : option_get((option_t)i));
     fmt_json_text(&j, "text",
-                  command_value((option_t)i, option_get((option_t)i), text, sizeof text));
+                  outside_value_text((option_t)i, option_get((option_t)i), text, sizeof text));
     fmt_json_text(&j, "from", option_source_name[option_source((option_t)i)]);
     fmt_json_signed(&j, "default", info->fallback);
     fmt_json_signed(&j, "lowest", info->lowest);
     fmt_json_signed(&j, "highest", info->highest);
-    fmt_json_text(&j, "range", command_range((option_t)i, text, sizeof text));
+    fmt_json_text(&j, "range", outside_range_text((option_t)i, text, sizeof text));
     fmt_json_text(&j, "set", info->when == OPTION_SET_AT_START ? "start" : "any");
     fmt_json_text(&j, "what", info->what);
     fmt_json_close(&j);
@@ -96,7 +82,7 @@ static void command_options_json(void) {
   fmt_flush(&f);
 }
 
-static int command_options(int argc, char **argv) {
+static int list_options(int argc, char **argv) {
   static const char help[] =
     "freehold options [--json]\n"
     "    every option: what is in force here, where that comes from, and what may be set\n"
@@ -108,26 +94,26 @@ static int command_options(int argc, char **argv) {
     fprintf(stderr, "freehold: options takes nothing but --json, not '%s'\n", argv[argc - 1]);
     return EXIT_BAD_USE;
   }
-  options_load(command_warn);
-  if (json) command_options_json();
-  else command_options_text();
+  options_load(warn);
+  if (json) print_options_json();
+  else print_options();
   return 0;
 }
 
-static int command_help(FILE *to);
+static int print_help(FILE *to);
 
 /* ---- run ------------------------------------------------------------------------------------- */
 
 /* Every option as a flag, in both spellings: --purge_delay_ms and --purge-delay-ms. */
 enum { RUN_HELP = OPTION_COUNT, RUN_SECURE, RUN_BOUNDS, RUN_DEBUG, RUN_OTHERS = 4 };
-static const char *const run_libraries[] = {SONAME("freehold-secure"), SONAME("freehold-bounds"),
-                                            SONAME("freehold-debug")};
+static const char *const libraries[] = {SONAME("freehold-secure"), SONAME("freehold-bounds"),
+                                        SONAME("freehold-debug")};
 typedef struct {
   struct option flags[2 * OPTION_COUNT + RUN_OTHERS + 1];
   char dashed[OPTION_COUNT][64];
-} run_flags_t;
+} flags_t;
 
-static void run_make_flags(run_flags_t *flags) {
+static void make_flags(flags_t *flags) {
   memset(flags, 0, sizeof *flags);
   for (int i = 0; i < OPTION_COUNT; i++) {
     snprintf(flags->dashed[i], sizeof flags->dashed[i], "%s", option_info[i].name);
@@ -144,7 +130,7 @@ static void run_make_flags(run_flags_t *flags) {
 
 /* Where the library lies: beside the command (in a build folder), or in a lib folder next to it
  * (where it is installed). By its soname, which stays when another file takes this one's place. */
-static bool run_find_library(char *path, size_t size) {
+static bool find_library(char *path, size_t size) {
   static const char *const places[] = {"", "../lib/", "../lib64/", "../lib/" FH_MULTIARCH "/"};
   char self[PATH_MAX], joined[PATH_MAX + 32], real[PATH_MAX];
   ssize_t length = readlink("/proc/self/exe", self, sizeof self - 1);
@@ -154,15 +140,14 @@ static bool run_find_library(char *path, size_t size) {
   for (unsigned i = 0; i < ARRAY_LENGTH(places); i++) {
     snprintf(joined, sizeof joined, "%s%s", self, places[i]);
     if (realpath(joined, real) == NULL) continue;
-    bool is_whole = (size_t)snprintf(path, size, "%s/%s", real, command_library) < size;
+    bool is_whole = (size_t)snprintf(path, size, "%s/%s", real, library_name) < size;
     if (is_whole && access(path, R_OK) == 0) return true;
   }
   return false;
 }
 
 /* Sets `name` to "first<separator>second"; either may be missing. */
-static bool run_set_joined(const char *name, const char *first, char separator,
-                           const char *second) {
+static bool set_joined(const char *name, const char *first, char separator, const char *second) {
   char *joined = NULL;
   bool both = first != NULL && first[0] != '\0' && second != NULL && second[0] != '\0';
   if (!both) return setenv(name, first != NULL && first[0] != '\0' ? first : second, 1) == 0;
@@ -173,7 +158,7 @@ static bool run_set_joined(const char *name, const char *first, char separator,
 }
 
 /* What goes before the name of a file, so that it is the same wherever the program goes. */
-static const char *run_folder_of(option_t option, const char *value) {
+static const char *folder_of(option_t option, const char *value) {
   static char folder[PATH_MAX];
   if (option_info[option].kind != OPTION_KIND_text || strchr("/", value[0]) != NULL) return "";
   if (getcwd(folder, sizeof folder) == NULL || strpbrk(folder, ",: ") != NULL) return "";
@@ -182,20 +167,20 @@ static const char *run_folder_of(option_t option, const char *value) {
 
 /* The options of the command line as "name:value,name:value" in `*text`; an exit
  * code, 0 if they are good. */
-static int run_read_flags(int argc, char **argv, char **text) {
-  run_flags_t flags;
-  run_make_flags(&flags);
+static int read_flags(int argc, char **argv, char **text) {
+  flags_t flags;
+  make_flags(&flags);
   *text = strdup("");
   opterr = 0;
   for (int i; (i = getopt_long(argc, argv, "+:", flags.flags, NULL)) != -1;) {
     char *longer = NULL, *whole = NULL;
     int64_t value;
     if (i == RUN_HELP) {
-      command_help(stdout);
+      print_help(stdout);
       exit(EXIT_SUCCESS);
     }
     if (i >= RUN_SECURE && i <= RUN_DEBUG) {
-      command_library = run_libraries[i - RUN_SECURE];
+      library_name = libraries[i - RUN_SECURE];
       continue;
     }
     if (i == ':' || i == '?') {
@@ -205,7 +190,7 @@ static int run_read_flags(int argc, char **argv, char **text) {
       fprintf(stderr, message, argv[optind - 1]);
       return EXIT_BAD_USE;
     }
-    const char *folder = run_folder_of((option_t)i, optarg);
+    const char *folder = folder_of((option_t)i, optarg);
     if (asprintf(&whole, "%s%s%s", folder, folder[0] != '\0' ? "/" : "", optarg) < 0) abort();
     if (!outside_parse_option((option_t)i, whole, &value)) return EXIT_BAD_USE;
     if (strchr(whole, ',') != NULL) {
@@ -223,11 +208,11 @@ static int run_read_flags(int argc, char **argv, char **text) {
   return 0;
 }
 
-static int run_start(char **program, const char *options) {
+static int start_program(char **program, const char *options) {
   char library[PATH_MAX];
-  if (!run_find_library(library, sizeof library)) {
+  if (!find_library(library, sizeof library)) {
     fprintf(stderr, "freehold: %s is neither beside this command nor in a lib folder next to it\n",
-            command_library);
+            library_name);
     return EXIT_NO_LIBRARY;
   }
   if (strpbrk(library, ": ") != NULL) {
@@ -237,8 +222,8 @@ static int run_start(char **program, const char *options) {
     return EXIT_NO_LIBRARY;
   }
   if ((options[0] != '\0' &&
-       !run_set_joined("FREEHOLD_OPTIONS", getenv("FREEHOLD_OPTIONS"), ',', options)) ||
-      !run_set_joined("LD_PRELOAD", library, ':', getenv("LD_PRELOAD"))) {
+       !set_joined("FREEHOLD_OPTIONS", getenv("FREEHOLD_OPTIONS"), ',', options)) ||
+      !set_joined("LD_PRELOAD", library, ':', getenv("LD_PRELOAD"))) {
     fprintf(stderr, "freehold: the environment has no room: %s\n", strerror(errno));
     return EXIT_NO_LIBRARY;
   }
@@ -248,21 +233,21 @@ static int run_start(char **program, const char *options) {
   return error == ENOENT ? EXIT_NOT_FOUND : EXIT_CANNOT_START;
 }
 
-static int command_run(int argc, char **argv) {
+static int run_program(int argc, char **argv) {
   char *options;
-  int wrong = run_read_flags(argc, argv, &options);
+  int wrong = read_flags(argc, argv, &options);
   if (wrong != 0) return wrong;
   if (optind >= argc) {
     fprintf(stderr, "freehold: run needs a program: "
                     "freehold run [--option value ...] -- PROGRAM [ARGUMENT ...]\n");
     return EXIT_BAD_USE;
   }
-  return run_start(argv + optind, options);
+  return start_program(argv + optind, options);
 }
 
 /* ---- help ------------------------------------------------------------------------------------ */
 
-static int command_help(FILE *to) {
+static int print_help(FILE *to) {
   fprintf(
     to,
     "freehold %s: a lock-free memory allocator, put under programs as they are\n"
@@ -301,15 +286,15 @@ static int command_help(FILE *to) {
     "  freehold why redis-server\n"
     "\n"
     "Options of run\n",
-    command_version);
+    version_text);
   for (unsigned i = 0; i < OPTION_COUNT; i++) {
     char name[96], range[64], fallback[32];
     snprintf(name, sizeof name, "--%s %s", option_info[i].name,
-             command_range((option_t)i, range, sizeof range));
+             outside_range_text((option_t)i, range, sizeof range));
     for (char *c = name; *c != ' '; c++)
       if (*c == '_') *c = '-';
     fprintf(to, "  %s (default %s)\n      %s\n", name,
-            command_value((option_t)i, option_info[i].fallback, fallback, sizeof fallback),
+            outside_value_text((option_t)i, option_info[i].fallback, fallback, sizeof fallback),
             option_info[i].what);
   }
   fprintf(
@@ -332,12 +317,12 @@ static int trace_or_tracing(int argc, char **argv) {
 
 static int tell_version(int argc, char **argv) {
   (void)argc, (void)argv;
-  return printf("freehold %s\n", command_version) < 0;
+  return printf("freehold %s\n", version_text) < 0;
 }
 
 static int tell_help(int argc, char **argv) {
   (void)argc, (void)argv;
-  return command_help(stdout);
+  return print_help(stdout);
 }
 
 /* Every command. What an unknown one is answered comes from here, too. */
@@ -345,10 +330,10 @@ static const struct {
   const char *verb;
   int (*run)(int argc, char **argv);
 } commands[] = {
-  {"run", command_run},         {"top", command_top},        {"stats", command_stats},
+  {"run", run_program},         {"top", command_top},        {"stats", command_stats},
   {"why", command_why},         {"map", command_map},        {"profile", command_profile},
   {"inspect", command_inspect}, {"set", command_set},        {"trim", command_trim},
-  {"options", command_options}, {"trace", trace_or_tracing}, {"version", tell_version},
+  {"options", list_options},    {"trace", trace_or_tracing}, {"version", tell_version},
   {"help", tell_help},
 };
 
@@ -358,7 +343,7 @@ static const char *verb_of(const char *word) {
 }
 
 static int dispatch(int argc, char **argv) {
-  if (argc < 2 || argv[1][0] == '\0') return command_help(stderr), EXIT_BAD_USE;
+  if (argc < 2 || argv[1][0] == '\0') return print_help(stderr), EXIT_BAD_USE;
   const char *verb = verb_of(argv[1]);
   for (unsigned i = 0; i < ARRAY_LENGTH(commands); i++)
     if (strcmp(verb, commands[i].verb) == 0) return commands[i].run(argc - 1, argv + 1);
@@ -370,7 +355,7 @@ static int dispatch(int argc, char **argv) {
 }
 
 /* However the command ends: what it has to say must have been written. */
-static void command_ends(void) {
+static void end_output(void) {
   errno = 0;
   if (fflush(stdout) == 0 && !ferror(stdout)) return;
   fprintf(stderr, "freehold: standard output: %s\n",
@@ -379,6 +364,6 @@ static void command_ends(void) {
 }
 
 int main(int argc, char **argv) {
-  if (atexit(command_ends) != 0) return EXIT_FAILURE;
+  if (atexit(end_output) != 0) return EXIT_FAILURE;
   return dispatch(argc, argv);
 }

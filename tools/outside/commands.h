@@ -33,6 +33,9 @@ int outside_option(int argc, char **argv, const struct option *options, const ch
  * open. */
 int outside_open(int argc, char **argv);
 
+/* What an option is set to, and what it may be set to, as they are written; in `text`. */
+const char *outside_value_text(option_t option, int64_t value, char *text, size_t size);
+const char *outside_range_text(option_t option, char *text, size_t size);
 /* False: it is no value of the option; a line says so. */
 bool outside_parse_option(option_t option, const char *text, int64_t *value);
 

@@ -50,7 +50,7 @@ static void write_profile(void *context) {
   p->is_whole = api_profile_write(p->file, p->kind);
 }
 
-static int profile_to(const char *path, fh_profile_t kind) {
+static int save_profile(const char *path, fh_profile_t kind) {
   profile_t p = {.file =
                    strcmp(path, "-") == 0 ? 1 : open(path, O_WRONLY | O_CREAT | O_CLOEXEC, 0600),
                  .kind = kind};
@@ -74,7 +74,7 @@ static int write_to(const char *out, fh_profile_t kind) {
     return OUTSIDE_CANNOT_READ;
   }
   snprintf(path, sizeof path, "freehold.%d.prof", (int)target_pid());
-  int code = profile_to(out == NULL ? path : out, kind);
+  int code = save_profile(out == NULL ? path : out, kind);
   if (code == OUTSIDE_DONE && out == NULL) printf("%s is written\n", path);
   return code;
 }

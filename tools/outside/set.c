@@ -36,22 +36,26 @@ static const char trim_help[] =
 
 /* ---- options --------------------------------------------------------------------------------- */
 
-bool outside_parse_option(option_t option, const char *text, int64_t *value) {
-  char range[64];
+const char *outside_value_text(option_t option, int64_t value, char *text, size_t size) {
   fmt_t f;
-  if (option_parse(option, text, strlen(text), value)) return true;
-  fmt_start(&f, range, sizeof range, NULL, NULL);
-  option_put_range(&f, option);
-  fprintf(stderr, "freehold: option %s: '%.80s' is not in %s\n", option_info[option].name, text,
-          fmt_end(&f));
-  return false;
-}
-
-static const char *value_text(option_t option, int64_t value, char text[64]) {
-  fmt_t f;
-  fmt_start(&f, text, 64, NULL, NULL);
+  fmt_start(&f, text, size, NULL, NULL);
   option_put_value(&f, option, value);
   return fmt_end(&f);
+}
+
+const char *outside_range_text(option_t option, char *text, size_t size) {
+  fmt_t f;
+  fmt_start(&f, text, size, NULL, NULL);
+  option_put_range(&f, option);
+  return fmt_end(&f);
+}
+
+bool outside_parse_option(option_t option, const char *text, int64_t *value) {
+  char range[64];
+  if (option_parse(option, text, strlen(text), value)) return true;
+  fprintf(stderr, "freehold: option %s: '%.80s' is not in %s\n", option_info[option].name, text,
+          outside_range_text(option, range, sizeof range));
+  return false;
 }
 
 /* OPTION_COUNT: it is none that can be set now; a line says so. */
@@ -84,7 +88,8 @@ static int tell_setting(const ask_t *a, int code, int error, option_t option, in
   if (code != OUTSIDE_DONE) return code;
   if (error != 0) return ask_complain_of(error);
   printf("%s: %s:%s from now on; it was %s\n", target_title(), a->text,
-         value_text(option, (int64_t)a->value, is), value_text(option, before, was));
+         outside_value_text(option, (int64_t)a->value, is, sizeof is),
+         outside_value_text(option, before, was, sizeof was));
   return OUTSIDE_DONE;
 }
 
