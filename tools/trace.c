@@ -16,7 +16,14 @@
 #include "trace_file.h"
 #include "trace_heaps.h"
 
-enum { BAD_USE = 2, TEMPORARY_CALLS = 8, ROWS_SHOWN = 20, LIFE_STEPS = 11, SIZE_STEPS = 65 };
+enum {
+  GO_ON = -1,
+  BAD_USE = 2,
+  TEMPORARY_CALLS = 8,
+  ROWS_SHOWN = 20,
+  LIFE_STEPS = 11,
+  SIZE_STEPS = 65
+};
 
 static const char *const kind_text[] = {
 #define KIND_TEXT(name, text) text,
@@ -91,7 +98,7 @@ static bool read_range(const char *text, uint64_t *least, uint64_t *most) {
   return dash == NULL || read_whole(dash + 1, most, "");
 }
 
-/* 0: go on; else the exit code plus one. */
+/* GO_ON, or the exit code. */
 static int read_wish(int argc, char **argv, wish_t *w) {
   enum { SUM = 1, JSON, THREAD, ADDRESS, SIZE, FROM, TO, HELP };
   static const struct option flags[] = {
@@ -114,25 +121,25 @@ static int read_wish(int argc, char **argv, wish_t *w) {
       case SIZE: is_good = w->has_size = read_range(optarg, &w->least, &w->most); break;
       case FROM: is_good = read_seconds(optarg, &w->from); break;
       case TO: is_good = read_seconds(optarg, &w->to); break;
-      case HELP: return fputs(help, stdout), 1;
+      case HELP: return fputs(help, stdout), EXIT_SUCCESS;
       default: is_good = false;
     }
     if (is_good) continue;
     fprintf(stderr, "freehold: trace: '%s' cannot be taken; freehold trace --help\n",
             argv[optind - 1]);
-    return BAD_USE + 1;
+    return BAD_USE;
   }
   if (optind + 1 != argc) {
     fprintf(stderr, "freehold: trace takes one file; freehold trace --help\n");
-    return BAD_USE + 1;
+    return BAD_USE;
   }
   w->path = argv[optind];
   const char *turned = w->least > w->most ? "--size A-B: A is more than B"
                        : w->from > w->to  ? "--from is after --to"
                                           : NULL;
-  if (turned == NULL) return 0;
+  if (turned == NULL) return GO_ON;
   fprintf(stderr, "freehold: trace: %s\n", turned);
-  return BAD_USE + 1;
+  return BAD_USE;
 }
 
 /* Of a trace that is read from its start, and then to be read again. */
@@ -642,8 +649,8 @@ int command_trace(int argc, char **argv) {
   trace_file_t f;
   trace_event_t e;
   static sums_t sums = {.heaps = {.lives = lives_in, .context = &sums}};
-  int wrong = read_wish(argc, argv, &w);
-  if (wrong != 0) return wrong - 1;
+  int code = read_wish(argc, argv, &w);
+  if (code != GO_ON) return code;
   const char *mistake = trace_file_open(&f, w.path);
   if (mistake == NULL && w.has_thread) {
     if (!has_thread(&f, w.thread))
