@@ -13,6 +13,12 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+const char *const trace_kind_text[] = {
+#define KIND_TEXT(name, text) text,
+  TRACE_KINDS(KIND_TEXT)
+#undef KIND_TEXT
+};
+
 static void sink(trace_file_t *f, size_t i) {
   for (size_t child; (child = 2 * i + 1) < f->in_hand; i = child) {
     if (child + 1 < f->in_hand && f->cursors[child + 1].next.time < f->cursors[child].next.time)

@@ -1,5 +1,5 @@
 /* trace_file.h - a trace, read in the order of time
- * Owns:    trace_file_t.   Called by: tools/trace.c, the laboratory's native programs.
+ * Owns:    trace_file_t.   Called by: trace.c, trace_sums.c, the laboratory's native programs.
  *          Calls: support/trace.h for the format, libc.
  * Memory:  a cursor of 152 bytes for each chunk of 64 KiB, and a word or two for each thread whose
  *          place is asked for. The file is mapped; of its pages those stay in memory that some
@@ -26,6 +26,8 @@ typedef struct {
   } * threads;
   size_t room, thread_count;
 } trace_file_t;
+
+extern const char *const trace_kind_text[]; /* what each `trace_kind_t` is called */
 
 /* NULL, or what is wrong with the file. */
 const char *trace_file_open(trace_file_t *f, const char *path);

@@ -1,5 +1,5 @@
 /* trace_heaps.h - which blocks of a trace each first-class heap has, so that its end finds them
- * Owns:    trace_heaps_t.   Called by: tools/trace.c, the laboratory's native programs.
+ * Owns:    trace_heaps_t.   Called by: tools/trace_sums.c, the laboratory's native programs.
  *          Calls: libc.
  * Memory:  a word for each block that was allocated from a heap, at most two for each that lives
  *          and 16; and a record for each heap. */
