@@ -7,7 +7,6 @@
 
 #include <ctype.h>
 #include <dirent.h>
-#include <elf.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
@@ -18,18 +17,14 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
-#include <sys/procfs.h>
 #include <sys/stat.h>
 #include <sys/uio.h>
 #include <unistd.h>
 
+#include "core.h"
+
 enum { PAGE = 4096, FETCH = 64 << 10, FETCHED_MOST = 1 << 20 };
 enum { PAGE_WORDS = 8192, PAGE_WORDS_FIRST = 32 };
-
-typedef struct {
-  uintptr_t from, to, present; /* the file has the bytes below `present` */
-  uint64_t offset;             /* in the core file */
-} segment_t;
 
 static struct {
   pid_t pid;
@@ -38,11 +33,9 @@ static struct {
   target_range_t *ranges;
   size_t range_count, ranges_size;
   char *paths; /* what the ranges' paths point into */
-  int core, pagemap;
+  int pagemap;
   uint64_t words[PAGE_WORDS]; /* of pagemap, from this page's on; how many there are */
   size_t words_from, word_count;
-  segment_t *segments; /* of a core file, by address */
-  size_t segment_count;
   struct {
     void *at;
     size_t size;
@@ -51,7 +44,7 @@ static struct {
   sigjmp_buf *leave; /* where an access that fails ends; NULL: nobody reads */
   bool may_lack;     /* what cannot be read is taken for zeros; how many pages were */
   size_t lacking;
-} t = {.core = -1, .pagemap = -1};
+} t = {.pagemap = -1};
 
 static bool refuse(const char *format, ...) __attribute__((format(printf, 1, 2)));
 static bool refuse(const char *format, ...) {
@@ -249,125 +242,16 @@ static size_t count_named(const char *name) {
   return count;
 }
 
-/* ---- core files ------------------------------------------------------------------------------ */
-
-static size_t read_core(uint64_t offset, void *to, size_t size) {
-  size_t done = 0;
-  while (done < size) {
-    ssize_t got = pread(t.core, (char *)to + done, size - done, (off_t)(offset + done));
-    if (got <= 0) break;
-    done += (size_t)got;
-  }
-  return done;
-}
-
-static const segment_t *segment_at(uintptr_t address) {
-  size_t low = 0, high = t.segment_count;
-  while (low < high) {
-    size_t middle = (low + high) / 2;
-    if (t.segments[middle].to <= address) low = middle + 1;
-    else high = middle;
-  }
-  return low < t.segment_count && t.segments[low].from <= address ? &t.segments[low] : NULL;
-}
-
-/* NT_FILE: how many, the size of a page, then from, to and page for each, then the names. */
-static void read_files(const char *note, size_t size) {
-  const uint64_t *words = (const uint64_t *)note;
-  if (size < 16 || words[0] > (size - 16) / 24) return;
-  const char *name = (const char *)(words + 2 + 3 * words[0]), *end = note + size;
-  for (uint64_t i = 0; i < words[0] && name < end && memchr(name, '\0', (size_t)(end - name));
-       i++) {
-    const uint64_t *file = words + 2 + 3 * i;
-    for (size_t k = 0; k < t.range_count; k++)
-      if (t.ranges[k].from >= file[0] && t.ranges[k].to <= file[1]) {
-        t.ranges[k].path = name;
-        t.ranges[k].offset = file[2] * words[1] + (t.ranges[k].from - file[0]);
-      }
-    name += strlen(name) + 1;
-  }
-}
-
-static void read_notes(char *notes, size_t size, char name[64]) {
-  Elf64_Nhdr n;
-  for (size_t at = 0; at + sizeof n <= size;) {
-    memcpy(&n, notes + at, sizeof n);
-    size_t text = (at + sizeof n + n.n_namesz + 3) & ~(size_t)3;
-    size_t end = (text + n.n_descsz + 3) & ~(size_t)3;
-    if (end > size || end <= at) return;
-    if (n.n_type == NT_FILE) read_files(notes + text, n.n_descsz);
-    if (n.n_type == NT_PRPSINFO && n.n_descsz >= sizeof(prpsinfo_t)) {
-      const prpsinfo_t *info = (const prpsinfo_t *)(notes + text);
-      t.pid = info->pr_pid;
-      snprintf(name, 64, "%.16s", info->pr_fname);
-    }
-    at = end;
-  }
-}
-
-static int segment_order(const void *a, const void *b) {
-  const segment_t *first = a, *second = b;
-  return first->from < second->from ? -1 : first->from > second->from;
-}
-
-static bool read_headers(const char *path, const Elf64_Ehdr *head, uint64_t file_size) {
-  size_t count = head->e_phnum;
-  uint64_t wanted = 0;
-  Elf64_Shdr section;
-  if (count == PN_XNUM && read_core(head->e_shoff, &section, sizeof section) == sizeof section)
-    count = section.sh_info;
-  if (count > file_size / sizeof(Elf64_Phdr))
-    return refuse("'%s' is truncated: it has no room for %zu headers", path, count);
-  Elf64_Phdr *parts = calloc(count + 1, sizeof *parts);
-  t.segments = calloc(count + 1, sizeof *t.segments);
-  if (parts == NULL || t.segments == NULL) abort();
-  if (read_core(head->e_phoff, parts, count * sizeof *parts) != count * sizeof *parts)
-    return refuse("'%s' is truncated: it ends within its headers", path);
-  for (size_t i = 0; i < count; i++) {
-    const Elf64_Phdr *p = &parts[i];
-    uint64_t end = p->p_offset + p->p_filesz;
-    if (end < p->p_offset) end = UINT64_MAX;
-    if (wanted < end) wanted = end;
-    if (p->p_type != PT_LOAD) continue;
-    t.segments[t.segment_count++] =
-      (segment_t){p->p_vaddr, p->p_vaddr + p->p_memsz, p->p_vaddr + p->p_filesz, p->p_offset};
-    add_range((target_range_t){.from = p->p_vaddr,
-                               .to = p->p_vaddr + p->p_memsz,
-                               .is_readable = (p->p_flags & PF_R) != 0,
-                               .is_writable = (p->p_flags & PF_W) != 0,
-                               .is_code = (p->p_flags & PF_X) != 0,
-                               .path = ""});
-  }
-  if (wanted > file_size)
-    return refuse("'%s' is truncated: it has %llu bytes of %llu (ulimit -c, or a full disk)", path,
-                  (unsigned long long)file_size, (unsigned long long)wanted);
-  qsort(t.segments, t.segment_count, sizeof *t.segments, segment_order);
-  char name[64] = "?";
-  for (size_t i = 0; i < count; i++) {
-    if (parts[i].p_type != PT_NOTE) continue;
-    t.paths = malloc(parts[i].p_filesz + 1);
-    if (t.paths == NULL) abort();
-    read_notes(t.paths, read_core(parts[i].p_offset, t.paths, parts[i].p_filesz), name);
-  }
-  const char *slash = strrchr(path, '/');
-  snprintf(t.title, sizeof t.title, "%.60s of %.20s (%d)", slash == NULL ? path : slash + 1, name,
-           (int)t.pid);
-  free(parts);
-  return true;
-}
+/* ---- either ---------------------------------------------------------------------------------- */
 
 static bool open_core(const char *path) {
-  Elf64_Ehdr head;
-  struct stat status;
-  t.core = open(path, O_RDONLY | O_CLOEXEC);
-  if (t.core < 0 || fstat(t.core, &status) != 0)
-    return refuse("'%s' cannot be read: %s", path, strerror(errno));
-  if (read_core(0, &head, sizeof head) != sizeof head ||
-      memcmp(head.e_ident, ELFMAG, SELFMAG) != 0 || head.e_ident[EI_CLASS] != ELFCLASS64)
-    return refuse("'%s' is no core file of a 64-bit process", path);
-  if (head.e_type != ET_CORE)
-    return refuse("'%s' is a program or a library, not a core file", path);
-  return read_headers(path, &head, (uint64_t)status.st_size);
+  const char *wrong = core_open(path), *slash = strrchr(path, '/');
+  if (wrong != NULL) return refuse("'%s' %s", path, wrong);
+  for (size_t i = 0; i < core_range_count(); i++) add_range(*core_range(i));
+  t.pid = core_pid();
+  snprintf(t.title, sizeof t.title, "%.60s of %.20s (%d)", slash == NULL ? path : slash + 1,
+           core_name(), (int)t.pid);
+  return true;
 }
 
 bool target_open(const char *name) {
@@ -387,36 +271,6 @@ bool target_open(const char *name) {
 }
 
 /* ---- reading --------------------------------------------------------------------------------- */
-
-/* What a core file leaves out of a mapped file is in that file still. */
-static size_t read_mapped_file(uintptr_t from, void *to, size_t size) {
-  const target_range_t *range = target_range_at(from);
-  if (range == NULL || range->path[0] != '/') return 0;
-  int file = open(range->path, O_RDONLY | O_CLOEXEC);
-  if (file < 0) return 0;
-  ssize_t got = pread(file, to, size, (off_t)(range->offset + (from - range->from)));
-  close(file);
-  return got < 0 ? 0 : (size_t)got;
-}
-
-static size_t read_dead(uintptr_t from, char *to, size_t size) {
-  size_t done = 0;
-  while (done < size) {
-    const segment_t *s = segment_at(from + done);
-    if (s == NULL) break;
-    size_t part = size - done;
-    if (from + done < s->present) {
-      if (part > s->present - (from + done)) part = s->present - (from + done);
-      part = read_core(s->offset + (from + done - s->from), to + done, part);
-    } else {
-      if (part > s->to - (from + done)) part = s->to - (from + done);
-      part = read_mapped_file(from + done, to + done, part);
-    }
-    if (part == 0) break;
-    done += part;
-  }
-  return done;
-}
 
 /* The kernel's word for this page. Lists lead anywhere, and a word costs the kernel a look; whoever
  * goes on behind those that are here will do so for long, and gets those of 32 MiB. */
@@ -467,7 +321,7 @@ static size_t read_alive(uintptr_t from, char *to, size_t size) {
 }
 
 size_t target_read(uintptr_t from, void *to, size_t size) {
-  return t.is_process ? read_alive(from, to, size) : read_dead(from, to, size);
+  return t.is_process ? read_alive(from, to, size) : core_read(from, to, size);
 }
 
 static size_t resident_alive(uintptr_t from, size_t size) {
@@ -477,33 +331,8 @@ static size_t resident_alive(uintptr_t from, size_t size) {
   return resident;
 }
 
-/* A page that was never touched is a hole of the file, if whoever wrote it made any. */
-static size_t resident_dead(uintptr_t from, size_t size) {
-  size_t resident = 0;
-  for (size_t done = 0; done < size;) {
-    const segment_t *s = segment_at(from + done);
-    if (s == NULL) {
-      done += PAGE;
-      continue;
-    }
-    uintptr_t end = s->to < from + size ? s->to : from + size;
-    off_t at = (off_t)(s->offset + (from + done - s->from)), last = at + (off_t)(end - from - done);
-    if (s->present >= end)
-      while (at < last) {
-        off_t data = lseek(t.core, at, SEEK_DATA);
-        if (data < 0 || data >= last) break;
-        off_t hole = lseek(t.core, data, SEEK_HOLE);
-        if (hole < 0 || hole > last) hole = last;
-        resident += (size_t)(hole - data);
-        at = hole;
-      }
-    done = end - from;
-  }
-  return resident;
-}
-
 size_t target_resident(uintptr_t from, size_t size) {
-  return t.is_process ? resident_alive(from, size) : resident_dead(from, size);
+  return t.is_process ? resident_alive(from, size) : core_resident(from, size);
 }
 
 /* ---- the target's memory at its own addresses ------------------------------------------------ */

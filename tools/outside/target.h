@@ -1,6 +1,6 @@
 /* target.h - the memory of another process, running, stopped or dead
  * Owns:    the target: one for each run of the command.   Called by: tools/outside.
- *          Calls: libc.
+ *          Calls: core.h, libc.
  *
  * A process is read by process_vm_readv, a core file as it lies on the disk. Neither is changed,
  * and no process is stopped. What is read lies at the target's own addresses in this process too:
