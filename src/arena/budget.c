@@ -39,10 +39,12 @@ static uint64_t bytes_in_use(void) {
   return slices - min_size(slices, absent) + atomic64_load_relaxed(&arena_counts.huge_bytes);
 }
 
-bool budget_is_spent(size_t size) {
+bool budget_is_spent(size_t size) { return budget_is_spent_despite(0, size); }
+
+bool budget_is_spent_despite(size_t room, size_t size) {
   if (likely(option_get(OPTION_memory_limit) == 0)) return false;
-  uint64_t limit = budget_bytes(OPTION_memory_limit);
-  return limit != 0 && bytes_in_use() + size > limit; /* 0: not known */
+  uint64_t limit = budget_bytes(OPTION_memory_limit), in_use = bytes_in_use();
+  return limit != 0 && in_use - min_size(in_use, room) + size > limit; /* 0: not known */
 }
 
 /* ---- the level ------------------------------------------------------------------------------- */

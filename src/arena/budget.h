@@ -37,8 +37,9 @@ static inline bool budget_is_tight(void) {
 
 /* The bytes that an option of type share comes to; 0: none. */
 hidden uint64_t budget_bytes(option_t option);
-/* Would `size` more bytes pass the hard limit? */
+/* Would `size` more bytes pass the hard limit? And once `room` bytes have gone back? */
 hidden bool budget_is_spent(size_t size);
+hidden bool budget_is_spent_despite(size_t room, size_t size);
 /* Finds out what the level is; `now`: os_now_ms, or 0 if that is not known. True, once in a while
  * under pressure: all heaps should give up what they keep. */
 hidden bool budget_tick(uint32_t now);

@@ -109,7 +109,7 @@ bool runs_may_give_room(size_t size) {
   if (option_get(OPTION_memory_limit) == 0) return false;
   int64_t pages = pages_in_memory();
   size_t most = KEPT_MOST + (pages > 0 ? (size_t)pages << SPAN_PAGE_SHIFT : 0);
-  return !budget_is_spent(size - min_size(size, most));
+  return !budget_is_spent_despite(most, size);
 }
 
 bool runs_give_room(size_t size) {

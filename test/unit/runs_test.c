@@ -330,6 +330,13 @@ TEST(runs, at_the_limit_a_request_that_cannot_be_met_costs_others_nothing, "") {
   CHECK(runs_give_room(KiB(64)) && !runs_give_room(MiB(64)));
 }
 
+TEST(runs, what_is_free_makes_room_also_where_the_limit_was_lowered_below_what_is_in_use, "") {
+  static char *p[64];
+  free_most(p);
+  core_option(OPTION_memory_limit, (int64_t)(in_use() - MiB(2)));
+  CHECK(fast_malloc(1000) != NULL);
+}
+
 TEST(runs, at_the_limit_a_block_grows_where_there_is_no_room_for_a_copy, "") {
   static char *p[64];
   char *block = fast_malloc(MiB(6)), *other = fast_malloc(MiB(2));

@@ -901,11 +901,29 @@ static void limit_reached(void) {
   use_up(size);
   spend_memory(true);
 }
+/* The same, where not a byte more may be in use. */
+static void limit_near(void) {
+  limit_reached();
+  if (!api.option_set("memory_limit", (int64_t)oracle_memory_in_use())) park_fail("no limit");
+}
 /* The same, where spans have free pages, and what is wanted is a block of such. */
 static void limit_with_runs(void) {
   own(KIB(40), RUNS);
   for (unsigned i = 0; i < RUNS; i += 2) put(block[i]), block[i] = NULL;
-  limit_reached();
+  limit_near();
+}
+/* And a block that is to grow, for whose copy there is no room. */
+static void limit_for_growth(void) {
+  own(KIB(40), RUNS);
+  release(block[RUNS] = get(MIB(2)));
+  for (unsigned i = 0; i < RUNS; i += 2) put(block[i]), block[i] = NULL;
+  limit_near();
+}
+static void grow_at_limit(void) { got[0] = api.realloc(block[RUNS], MIB(2) + KIB(300)); }
+static void hold_grown_at_limit(void) {
+  spend_memory(false);
+  if (got[0] == NULL) hold(block[RUNS], MIB(2));
+  else hold(got[0], MIB(2) + KIB(300));
 }
 /* The system keeps all of these. */
 static void limit_with_locked_runs(void) {
@@ -914,10 +932,12 @@ static void limit_with_locked_runs(void) {
     if (mlock(block[i], KIB(40)) != 0) park_fail("pages cannot be locked: see ulimit -l");
     put(block[i]), block[i] = NULL;
   }
-  limit_reached();
+  limit_near();
 }
+/* Nothing at all may be in use. */
 static void limit_for_run(void) {
   limit_with_runs();
+  spend_memory(true);
   size = KIB(28);
 }
 static void reserve_opened(void) {
@@ -1541,6 +1561,8 @@ static void large_sized(void) {
   own(KIB(140), 2);
   let_go(0, 1, 1);
 }
+static void run_sized(void) { release(block[0] = get(KIB(40))); }
+static void free_run_sized(void) { api.free_sized(block[0], KIB(40)); }
 static void free_large_sized(void) { api.free_sized(block[0], KIB(140)); }
 static void delete_large_sized(void) { api.delete_sized(block[0], KIB(140)); }
 static void delete_two_sized(void) {
@@ -2059,6 +2081,7 @@ const operation_t freehold_operations[] = {
   {"malloc-refused-with-locked-runs", malloc_one, limit_with_locked_runs, hold_if_any_below_limit,
    "magazine:0", 0},
   {"malloc-refused-run", malloc_one, limit_for_run, hold_if_any_below_limit, NULL, 0},
+  {"realloc-at-limit", grow_at_limit, limit_for_growth, hold_grown_at_limit, "magazine:64K", 0},
   {"malloc-reserve", malloc_one, reserve_opened, hold_if_any_below_limit, NULL, 0},
   {"malloc-reserve-again", malloc_one, reserve_in_use, hold_if_any_below_limit, NULL, 0},
   {"malloc-reserve-closes", malloc_one, reserve_to_be_closed, hold_one, NULL, 0},
@@ -2087,23 +2110,23 @@ const operation_t freehold_operations[] = {
   {"malloc-large-tight", malloc_one, slices_for_a_few, hold_one, "magazine:0", 0},
   {"malloc-large-kept", malloc_one, earned_large, hold_one, NULL, 0},
   {"malloc-limited-kept", malloc_limited, kept_and_grow_next, hold_if_any, NULL, PASSES_OVER},
-  {"malloc-run", malloc_one, run_next, hold_one, NULL, 0},
-  {"malloc-run-long", malloc_one, long_run_next, hold_one, NULL, 0},
+  {"malloc-run", malloc_one, run_next, hold_one, "magazine:64K", 0},
+  {"malloc-run-long", malloc_one, long_run_next, hold_one, "magazine:64K", 0},
   {"malloc-run-first", malloc_one, first_run_next, hold_one, NULL, 0},
   {"malloc-run-no-magazine", malloc_one, run_next, hold_one, "magazine:0", 0},
   {"malloc-run-kept", malloc_one, run_kept, hold_one, NULL, 0},
-  {"malloc-run-elsewhere", malloc_one, run_not_where_it_is_said, hold_one, NULL, 0},
-  {"free-run", free_first, run_to_free, NULL, NULL, 0},
+  {"malloc-run-elsewhere", malloc_one, run_not_where_it_is_said, hold_one, "magazine:64K", 0},
+  {"free-run", free_first, run_to_free, NULL, "magazine:64K", 0},
   {"free-run-no-magazine", free_first, run_to_free, NULL, "magazine:0", 0},
   {"free-run-last", free_first, last_run_to_free, NULL, "magazine:0", 0},
   {"free-run-to-system", free_first, run_to_free, NULL, "magazine:0,purge_budget:0", 0},
   {"free-run-to-system-last", free_first, last_run_to_free, NULL, "magazine:0,purge_budget:0", 0},
   {"free-run-beside-locked", free_first, run_beside_locked, NULL, "magazine:0,purge_budget:0", 0},
   {"free-run-of-other", free_first, run_of_other, NULL, NULL, 0},
-  {"realloc-run-grows", grow_run, run_before_free, hold_grown_run, NULL, 0},
+  {"realloc-run-grows", grow_run, run_before_free, hold_grown_run, "magazine:64K", 0},
   {"realloc-run-shrinks", shrink_run, run_before_free, hold_shrunk_run, NULL, 0},
-  {"expand-run", expand_run, run_before_free, hold_expanded_run, NULL, 0},
-  {"collect-runs", collect_hard, some_runs, NULL, NULL, 0},
+  {"expand-run", expand_run, run_before_free, hold_expanded_run, "magazine:64K", 0},
+  {"collect-runs", collect_hard, some_runs, NULL, "magazine:64K", 0},
   {"visit-runs", visit, some_runs, NULL, NULL, IS_BARE},
   {"free-large-kept", free_first, room_for_large, NULL, NULL, 0},
   {"free-large-makes-room", free_first, no_room_for_large, NULL, NULL, 0},
@@ -2238,6 +2261,7 @@ const operation_t freehold_operations[] = {
   {"realloc-too-much", resized_too_much, a_few_for_good, NULL, NULL, 0},
   {"free-sized", free_two_sized, other_allocates, NULL, NULL, 0},
   {"free-sized-large", free_large_sized, large_sized, NULL, NULL, 0},
+  {"free-sized-run", free_run_sized, run_sized, NULL, NULL, 0},
   {"delete-sized", delete_two_sized, other_allocates, NULL, NULL, 0},
   {"delete-sized-large", delete_large_sized, large_sized, NULL, NULL, 0},
   {"delete-aligned", delete_aligned, aligned_to_delete, NULL, NULL, 0},
@@ -2318,7 +2342,7 @@ const operation_t freehold_operations[] = {
    IS_SAMPLED | MOVES},
   {"sampled-realloc-huge", grow_sampled, huge_sampled, hold_grown_sampled, NULL,
    IS_SAMPLED | MOVES},
-  {"sampled-realloc-run", grow_sampled, run_when_sampled, hold_grown_sampled, NULL,
+  {"sampled-realloc-run", grow_sampled, run_when_sampled, hold_grown_sampled, "magazine:64K",
    IS_SAMPLED | MOVES},
   {"sampled-heap-malloc", heap_malloc_one, sample_heap, hold_heap_one, NULL,
    WITH_HEAP | IS_SAMPLED},

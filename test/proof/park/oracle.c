@@ -239,6 +239,13 @@ void oracle_note_pressure(unsigned level) {
   atomic64_store_relaxed(&((budget_t *)library_hidden("budget"))->level, level);
 }
 
+size_t oracle_memory_in_use(void) {
+  const arena_counts_t *c = library_hidden("arena_counts");
+  return (atomic64_load_relaxed(&c->committed) << SLICE_SHIFT) +
+         atomic64_load_relaxed(&c->huge_bytes) -
+         (atomic64_load_relaxed(&c->absent_pages) << SPAN_PAGE_SHIFT);
+}
+
 static void ask(asked_kind_t kind, uint64_t value) {
   asked_t *asked = library_hidden("asked_request");
   atomic32_store_relaxed(&asked->process, (uint32_t)getpid());

@@ -333,7 +333,8 @@ def is_report(line, functions):
                           {"span_was_freed"}))
 
 def is_background(line, functions):
-    return (functions <= {"background", "sleepers_look", "sleeps"} or "sleeps(number)" in line or
+    return (functions <= {"background", "sleepers_look", "has_not_run"} or
+            "has_not_run(number)" in line or
             "os_thread_start(background)" in line)
 
 def is_awake(line, functions):
@@ -360,7 +361,7 @@ def is_raced(line, functions):
                              "bitmap_release(arena_maps(a)->unmapped, from, n);") or
             ("grow_at" in functions and
              line.strip() in ("slices_give_back(a, slice, missing);", "return false;")) or
-            ("span_claim" in functions and line.strip().startswith("hint_set(")) or
+            ("span_claim" in functions and line.strip().startswith(("hint_set(", "hint_arena("))) or
             ("rest_one" in functions and ("arena_release_" in line or "free_pages" in line)))
 
 def is_refused(line, functions):
