@@ -257,8 +257,15 @@ static always_inline void *room_to_copy(const found_t *f, size_t size) {
 
 /* At the hard limit there is no room for a copy, but perhaps for what the block grows by. */
 static cold void *grow_at_limit(const found_t *f, void *p, size_t size) {
-  bool may_grow = !is_small(f) && !is_fixed(f) && size > f->usable;
-  if (!may_grow || !runs_give_room(size - f->usable)) return NULL;
+  if (is_small(f) || is_fixed(f) || size <= f->usable) return NULL;
+  size_t more = align_up(size - f->usable, f->is_run ? SPAN_PAGE : SLICE_SIZE);
+  heap_t *h = runs_may_give_room(more) ? heap_enter_own() : NULL;
+  if (h != NULL) {
+    heap_flush_bins(h);
+    magazine_empty(h);
+    heap_exit(h);
+  }
+  if (!runs_give_room(more)) return NULL;
   return resize_in_place(f, p, size) ? p : resize_by_moving_pages(f, p, size);
 }
 

@@ -1,4 +1,5 @@
 """What `freehold stats`, `why`, `map`, `top`, `profile` and `inspect` find in other processes."""
+import fcntl
 import json
 import os
 import pty
@@ -498,6 +499,12 @@ class Outside(unittest.TestCase):
                 self.assertEqual(target.process.stdout.readline(), "stepped\n")
             self.assertEqual((next_one.returncode, next_one.stderr.read()), (0, ""))
             self.assertIn("purge_delay_ms:3 from now on", next_one.stdout.read())
+
+    def test_one_command_asks_at_a_time(self):
+        with Target("wait") as target, open(f"/proc/{target.pid}/stat", "rb") as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            self.assertIn("is being asked by another command",
+                          self.refused("set", "magazine:0", "--wait", "0.1", target.pid))
 
     def test_a_request_that_a_thread_never_answered_makes_way_for_the_next(self):
         with Target("wait") as target:

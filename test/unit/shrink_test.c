@@ -27,7 +27,7 @@ static heap_t *fill_heap(void) {
   for (int i = 0; i < 6; i++) swing(MEDIUM, 600);
   fast_malloc(MEDIUM);
   for (int i = 0; i < 3; i++) fast_malloc(FRESH);
-  swing(100000, 60);
+  swing(200000, 60);
   for (int i = 0; i < WAITING; i++) fast_free(kept[i]);
   heap_t *h = heap_enter();
   CHECK(h->bin[own] != 0 && h->own->slab_count[own] != 0 && h->aside->returned[medium] != 0);

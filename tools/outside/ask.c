@@ -6,10 +6,12 @@
 #include "ask.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/file.h>
 #include <sys/random.h>
 #include <sys/uio.h>
 #include <time.h>
@@ -85,6 +87,15 @@ static bool is_answered(uint32_t number) {
   return asked_number(atomic64_load_relaxed(&asked_request.answer)) == number;
 }
 
+static int lock = -1; /* on a file of the target's: one command asks at a time */
+
+static bool has_lock(void) {
+  char path[64];
+  snprintf(path, sizeof path, "/proc/%d/stat", (int)target_pid());
+  if (lock < 0) lock = open(path, O_RDONLY | O_CLOEXEC);
+  return lock >= 0 && flock(lock, LOCK_EX | LOCK_NB) == 0;
+}
+
 /* Waits until the request of that number is answered, or, 0, until none is being answered. False:
  * the target has ended. `*is_over`: it came to that in time. A thread that took the news may never
  * answer, so now and then there is news again. */
@@ -92,7 +103,7 @@ static bool wait_for(uint32_t number, double seconds, bool *is_over) {
   const struct timespec nap = {0, 1000000000 / LOOKS_A_SECOND};
   for (long looks = 0; looks <= (long)(seconds * LOOKS_A_SECOND); looks++) {
     if (!target_is_alive() || !adopt_renew()) return false;
-    *is_over = number == 0 ? ask_waiting() != ASKED_TAKEN : is_answered(number);
+    *is_over = number == 0 ? has_lock() && ask_waiting() != ASKED_TAKEN : is_answered(number);
     if (*is_over) return true;
     if (looks % LOOKS_A_SECOND == LOOKS_A_SECOND / 2) put_news();
     nanosleep(&nap, NULL);
@@ -100,11 +111,14 @@ static bool wait_for(uint32_t number, double seconds, bool *is_over) {
   return true;
 }
 
-/* There is room for one. What ends a trace may take the place of what would begin it. */
-static void tell_replaced(const ask_t *a) {
+/* There is room for one. What ends a trace may take the place of what would begin it. A thread may
+ * take the old one just before it goes, so the new one comes a little later. */
+static bool make_way(const ask_t *a) {
   asked_kind_t waiting = ask_waiting();
-  if (waiting == ASKED_NOTHING || (waiting == ASKED_TRACE && a->kind == ASKED_NO_TRACE)) return;
-  ask_complain("had not answered an earlier request: this one takes its place");
+  if (waiting == ASKED_NOTHING) return true;
+  if (waiting != ASKED_TRACE || a->kind != ASKED_NO_TRACE)
+    ask_complain("had not answered an earlier request: this one takes its place");
+  return ask_take_back() && nanosleep(&(struct timespec){0, 100000000}, NULL) == 0;
 }
 
 int ask_target(const ask_t *a, int *error) {
@@ -112,7 +126,8 @@ int ask_target(const ask_t *a, int *error) {
   bool is_over = false;
   if (!target_is_process()) return ask_complain("is no process: nobody can be asked");
   if (!wait_for(0, a->wait, &is_over)) return ask_complain("has ended");
-  tell_replaced(a);
+  if (!is_over && !has_lock()) return ask_complain("is being asked by another command");
+  if (!make_way(a)) return OUTSIDE_CANNOT_READ;
   while (number == 0 || is_answered(number))
     if (getrandom(&number, sizeof number, 0) != sizeof number) number = (uint32_t)time(NULL);
   if (!put_request(a, number)) return OUTSIDE_CANNOT_READ;
