@@ -98,8 +98,9 @@ FH_API int fh_posix_memalign(void **p, size_t alignment, size_t size);
 FH_API size_t fh_usable_size(const void *p);
 
 /* The usable size that a request of `size` bytes would get; `size` itself if that is more than the
- * address space has. A block that is sampled or guarded may have another, and so may one that a
- * thread got beyond memory_limit. Ours; jemalloc's nallocx, macOS's malloc_good_size. */
+ * address space has. A block of more than 16 and up to 128 KiB may have an eighth more, if it was
+ * used before. One that is sampled or guarded may have another size, and so may one that a thread
+ * got beyond memory_limit. Ours; jemalloc's nallocx, macOS's malloc_good_size. */
 FH_API size_t fh_good_size(size_t size);
 
 /* `count * size` bytes, all zero, aligned as by fh_aligned_alloc; errors as there. Ours. */

@@ -41,7 +41,8 @@ static void take_request(void) {
   if (atomic32_load_relaxed(&asked_request.process) != os_process()) return; /* a parent's */
   if (!atomic64_cas_relaxed(&asked_request.wanted, &wanted, taken)) return;
   uint64_t answer = asked_word(number, (uint32_t)fulfil(kind));
-  atomic64_store_release(&asked_request.answer, answer); /* S-asked */
+  if (atomic64_load_relaxed(&asked_request.wanted) != taken) return; /* another took its place */
+  atomic64_store_release(&asked_request.answer, answer);             /* S-asked */
   atomic64_cas_relaxed(&asked_request.wanted, &taken, asked_word(number, ASKED_NOTHING));
 }
 

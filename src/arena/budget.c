@@ -114,8 +114,15 @@ void budget_ask(void) {
   atomic32_store_relaxed(&budget.news, 1);
 }
 
+/* One that is over is forgotten, unless another has come meanwhile: the clock goes round. */
 static bool is_asked_for(uint32_t now) {
-  return atomic32_load_relaxed(&requests.wait) != 0 && !pace_is_due(&requests, now, 0);
+  uint32_t wait = atomic32_load_relaxed(&requests.wait);
+  if (wait == 0) return false;
+  if (!pace_is_due(&requests, now, 0)) return true;
+  atomic32_cas_relaxed(&requests.wait, &wait, 0);
+  bool is_asked = pace_passed(&requests, os_now_ms()) < BUDGET_ASKED_MS;
+  if (is_asked) pace_set_wait(&requests, BUDGET_ASKED_MS);
+  return is_asked;
 }
 
 static bool change_level(pressure_t level, pressure_t before, uint64_t over, uint32_t now) {

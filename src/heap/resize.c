@@ -133,6 +133,7 @@ static bool resize_large(slab_t *s, void *p, size_t size) {
 
 /* One that is to be sampled is another block. */
 static bool resize_run(const found_t *f, void *p, size_t size) {
+  if (size > SMALL_MOST && size <= f->usable && paged_may_have(f->usable, size)) return true;
   heap_t *h = unlikely(sample_was_started()) ? heap_enter_own() : NULL;
   size_t counted = align_up(size, os_page_size());
   bool may_stay = h == NULL || !sample_find_point(h, SAMPLE_LARGE, counted);
@@ -259,13 +260,15 @@ static always_inline void *room_to_copy(const found_t *f, size_t size) {
 static cold void *grow_at_limit(const found_t *f, void *p, size_t size) {
   if (is_small(f) || is_fixed(f) || size <= f->usable) return NULL;
   size_t more = align_up(size - f->usable, f->is_run ? SPAN_PAGE : SLICE_SIZE);
-  heap_t *h = runs_may_give_room(more) ? heap_enter_own() : NULL;
-  if (h != NULL) {
+  heap_t *h = budget_is_spent(more) ? heap_enter_own() : NULL;
+  if (h == NULL) return NULL;
+  bool may_have_room = runs_may_give_room(h, more);
+  if (may_have_room) {
     heap_flush_bins(h);
     magazine_empty(h);
-    heap_exit(h);
   }
-  if (!runs_give_room(more)) return NULL;
+  heap_exit(h);
+  if (!may_have_room || !runs_give_room(more)) return NULL;
   return resize_in_place(f, p, size) ? p : resize_by_moving_pages(f, p, size);
 }
 
@@ -284,9 +287,10 @@ static always_inline resized_t resize_elsewhere(const found_t *f, void *p, size_
     if (moved != NULL) return (resized_t){moved, false};
   }
   if (block == NULL) block = room_to_copy(f, size);
+  if (block == NULL && size > f->usable) return (resized_t){grow_at_limit(f, p, size), false};
   if (block == NULL) {
     heap_note_longer();
-    return (resized_t){size <= f->usable ? p : grow_at_limit(f, p, size), false};
+    return (resized_t){p, false};
   }
   memcpy(block, p, min_size(size, f->usable));
   return (resized_t){block, true};

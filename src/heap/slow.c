@@ -18,7 +18,8 @@ void heap_note_longer(void) {
 static cold bool clear_room(heap_t *h, size_t size, size_t alignment) {
   bool is_huge = large_is_huge(size, alignment);
   size_t slices = align_up(max_size(size, 1), SLICE_SIZE);
-  if (is_huge && !runs_may_give_room(slices)) return false;
+  if (is_huge && !runs_may_give_room(h, slices)) return false;
+  if (is_huge && !budget_is_spent(slices)) return true; /* another thread has made room */
   heap_flush_bins(h);
   magazine_empty(h);
   return runs_give_room(slices) || !is_huge;

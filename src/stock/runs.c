@@ -105,18 +105,19 @@ static bool is_much_free(void) {
   return pages_in_memory() > (int64_t)atomic64_load_relaxed(&arena_counts.spans);
 }
 
-bool runs_may_give_room(size_t size) {
+bool runs_may_give_room(const heap_t *h, size_t size) {
   if (option_get(OPTION_memory_limit) == 0) return false;
-  int64_t pages = pages_in_memory();
-  size_t most = KEPT_MOST + (pages > 0 ? (size_t)pages << SPAN_PAGE_SHIFT : 0);
+  int64_t pages = pages_in_memory() + (int64_t)FREE_STEP * users_count();
+  size_t most = pages > 0 ? (size_t)pages << SPAN_PAGE_SHIFT : 0;
+  if (h != NULL) most += (size_t)(h->singles + h->run_slices) << SLICE_SHIFT;
+  if (h != NULL && h->keeps_pages) most += (size_t)h->own->kept_pages << SPAN_PAGE_SHIFT;
   return !budget_is_spent_despite(most, size);
 }
 
 bool runs_give_room(size_t size) {
   static pace_t walks;
-  if (!runs_may_give_room(size)) return false;
   uint32_t now = os_now_ms();
-  if (budget_is_spent(size) && pace_is_due(&walks, now, 0)) {
+  if (runs_may_give_room(NULL, size) && budget_is_spent(size) && pace_is_due(&walks, now, 0)) {
     bool is_worth_it = is_much_free();
     for (size_t i = 0; i < arena_count(); i++) {
       arena_t *a = arena_at(i);
@@ -190,7 +191,7 @@ void runs_empty(heap_t *h) {
   while (h->keeps_pages) { /* Bound: PAGE_RUNS_KEPT */
     run_t run = take_at(h, h->own->kept_runs - 1u);
     slab_t *ended = runs_give_back(h, run_pages_at(run), run_page_count(run));
-    if (ended != NULL) arena_release((void *)slab_base(ended), SPAN_SLICES);
+    if (ended != NULL) runs_release(ended);
   }
 }
 

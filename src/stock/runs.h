@@ -40,8 +40,8 @@ hidden slab_t *runs_give_back(heap_t *h, void *p, unsigned n);
 /* The slices of a span that has ended go to their arena. */
 hidden void runs_release(slab_t *ended);
 /* There is a hard limit. May `size` bytes be had below it once what is free of all spans, and what
- * a heap keeps, has gone back to the system? */
-hidden bool runs_may_give_room(size_t size);
-/* The same, and then what is free of all spans goes back. True: now there is room for so much. */
+ * the heap keeps (or NULL), has gone back to the system? A guess. */
+hidden bool runs_may_give_room(const heap_t *h, size_t size);
+/* Then the former does, if it is needed. True: there is room for so much. */
 hidden bool runs_give_room(size_t size);
 hidden bool runs_are_valid(const heap_t *h); /* its user only */

@@ -497,6 +497,7 @@ class Outside(unittest.TestCase):
                 target.process.stdin.write("b")
                 target.process.stdin.flush()
                 self.assertEqual(target.process.stdout.readline(), "stepped\n")
+                time.sleep(0.1)
             self.assertEqual((next_one.returncode, next_one.stderr.read()), (0, ""))
             self.assertIn("purge_delay_ms:3 from now on", next_one.stdout.read())
 

@@ -367,6 +367,15 @@ TEST(resize, a_good_size_is_what_a_block_of_that_size_can_hold, "Z1") {
     CHECK_EQ(heap_good_size(n, 1), heap_usable_size(p, "t"));
     fast_free(p);
   }
+  for (size_t n = KiB(130); n > SMALL_MOST; n -= 777) { /* where longer ones were freed */
+    char *p = fast_malloc(n);
+    size_t usable = heap_usable_size(p, "t");
+    CHECK_LE(heap_good_size(n, 1), usable);
+    CHECK_LE(usable, n + n / 8 + 2 * SPAN_PAGE);
+    CHECK_EQ(any_realloc(p, n, "realloc"), (void *)p);
+    CHECK_EQ(heap_usable_size(p, "t"), usable);
+    fast_free(p);
+  }
   CHECK_EQ(heap_good_size(SIZE_MAX, 1), SIZE_MAX);
 }
 

@@ -74,12 +74,14 @@ bool ask_take_back(void) { return PUT(asked_request, wanted, uint64_t, ASKED_NOT
 
 static bool put_news(void) { return PUT(budget, news, uint32_t, 1); }
 
-/* The request comes before the news of it. */
+/* The request comes before the news of it. Of the word that asks one byte comes last: no other is
+ * written at once for sure. */
 static bool put_request(const ask_t *a, uint32_t number) {
   return ask_take_back() &&
          put(&asked_request, offsetof(asked_t, text), a->text, strlen(a->text) + 1) &&
          PUT(asked_request, value, uint64_t, a->value) &&
          PUT(asked_request, process, uint32_t, threads_main()) &&
+         PUT(asked_request, wanted, uint64_t, asked_word(number, ASKED_NOTHING)) &&
          PUT(asked_request, wanted, uint64_t, asked_word(number, a->kind)) && put_news();
 }
 
@@ -133,6 +135,8 @@ int ask_target(const ask_t *a, int *error) {
   if (!put_request(a, number)) return OUTSIDE_CANNOT_READ;
   if (!wait_for(number, a->wait, &is_over)) return ask_complain("has ended");
   if (!is_over) return ASK_NOT_ANSWERED;
+  if (!adopt_renew())
+    return ask_complain("has ended"); /* the word was read in two parts, perhaps */
   *error = (int)(uint32_t)atomic64_load_relaxed(&asked_request.answer);
   return OUTSIDE_DONE;
 }

@@ -52,7 +52,7 @@ static int tell_answer(const ask_t *a, int error) {
 /* The process may still answer. What nobody wants any more is taken back. */
 static int tell_silence(const ask_t *a) {
   char then[160];
-  if (a->kind == ASKED_NO_TRACE && !trace_is_on()) {
+  if (ask_waiting() == ASKED_NO_TRACE && !trace_is_on()) {
     if (!ask_take_back()) return OUTSIDE_CANNOT_READ;
     printf("%s had not begun the trace; the request is taken back\n", target_title());
     return OUTSIDE_DONE;
@@ -67,7 +67,7 @@ static int tell_silence(const ask_t *a) {
 }
 
 static int ask_and_wait(const ask_t *a) {
-  bool is_waiting = ask_waiting() == ASKED_TRACE;
+  bool is_waiting = ask_waiting() == ASKED_TRACE || ask_waiting() == ASKED_TAKEN;
   int error = 0;
   if (a->kind == ASKED_TRACE && trace_is_on()) return ask_complain("has a trace already");
   if (a->kind == ASKED_NO_TRACE && !trace_is_on() && !is_waiting)
