@@ -256,19 +256,15 @@ static always_inline void *room_to_copy(const found_t *f, size_t size) {
   return block != NULL ? block : fast_malloc(roomy > SMALL_MOST ? size : roomy);
 }
 
-/* At the hard limit there is no room for a copy, but perhaps for what the block grows by. */
+/* At the hard limit there is no room for a copy, but perhaps for what the block grows by. The
+ * attempt to copy may have made it. Else what this heap keeps goes back, and what spans have. */
 static cold void *grow_at_limit(const found_t *f, void *p, size_t size) {
   if (is_small(f) || is_fixed(f) || size <= f->usable) return NULL;
   size_t more = align_up(size - f->usable, f->is_run ? SPAN_PAGE : SLICE_SIZE);
   heap_t *h = budget_is_spent(more) ? heap_enter_own() : NULL;
-  if (h == NULL) return NULL;
-  bool may_have_room = runs_may_give_room(h, more);
-  if (may_have_room) {
-    heap_flush_bins(h);
-    magazine_empty(h);
-  }
-  heap_exit(h);
-  if (!may_have_room || !runs_give_room(more)) return NULL;
+  if (h != NULL && runs_may_give_room(h, more)) heap_flush_bins(h), magazine_empty(h);
+  if (h != NULL) heap_exit(h);
+  if (option_get(OPTION_memory_limit) == 0 || !runs_give_room(more)) return NULL;
   return resize_in_place(f, p, size) ? p : resize_by_moving_pages(f, p, size);
 }
 
@@ -288,10 +284,7 @@ static always_inline resized_t resize_elsewhere(const found_t *f, void *p, size_
   }
   if (block == NULL) block = room_to_copy(f, size);
   if (block == NULL && size > f->usable) return (resized_t){grow_at_limit(f, p, size), false};
-  if (block == NULL) {
-    heap_note_longer();
-    return (resized_t){p, false};
-  }
+  if (block == NULL) return heap_note_longer(), (resized_t){p, false};
   memcpy(block, p, min_size(size, f->usable));
   return (resized_t){block, true};
 }

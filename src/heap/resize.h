@@ -1,6 +1,6 @@
 /* resize.h - realloc, and the sizes of blocks                                         layer 6: heap
  * Owns:    fast_sized_steps (fits.h).   Called by: firstclass.c, secure, api.
- *          Calls: free, slow, enter, stock, slab, arena, os.
+ *          Calls: free, slow, enter, stock, slab, arena, support, os.
  * Threads: any; the block belongs to the caller. */
 #pragma once
 

@@ -919,6 +919,29 @@ static void limit_for_growth(void) {
   for (unsigned i = 0; i < RUNS; i += 2) put(block[i]), block[i] = NULL;
   limit_near();
 }
+static void limit_for_growth_of_huge(void) {
+  own(KIB(40), RUNS);
+  block[RUNS] = api.malloc(huge_size());
+  for (unsigned i = 0; i < RUNS; i += 2) put(block[i]), block[i] = NULL;
+  limit_near();
+}
+static void grow_huge_at_limit(void) { got[0] = api.realloc(block[RUNS], huge_size() + KIB(300)); }
+static void hold_huge_at_limit(void) {
+  spend_memory(false);
+  if (got[0] == NULL) hold_untouched(block[RUNS], huge_size());
+  else hold_untouched(got[0], huge_size() + KIB(300));
+}
+/* A block of another class for which there is nothing. */
+static void limit_for_less(void) {
+  release(block[0] = get(10000));
+  use_up(100);
+  spend_memory(true);
+}
+static void shrink_at_limit(void) { got[0] = api.realloc(block[0], 100); }
+static void hold_shrunk_at_limit(void) {
+  spend_memory(false);
+  hold(got[0], 100);
+}
 static void grow_at_limit(void) { got[0] = api.realloc(block[RUNS], MIB(2) + KIB(300)); }
 static void hold_grown_at_limit(void) {
   spend_memory(false);
@@ -964,6 +987,10 @@ static void memory_was_asked_for(void) {
   memory_asked_for();
   put(get(size));
   oracle_note_look_due();
+}
+static void memory_asked_for_no_more(void) {
+  memory_was_asked_for();
+  oracle_note_request_over();
 }
 static void samples_asked_for(void) {
   big();
@@ -2063,6 +2090,7 @@ const operation_t freehold_operations[] = {
   {"free-last-of-window", free_first, last_of_window, NULL, "magazine:0", 0},
   {"malloc-memory-asked-for", malloc_one, memory_asked_for, hold_one, NULL, 0},
   {"malloc-memory-was-asked-for", malloc_one, memory_was_asked_for, hold_one, NULL, 0},
+  {"malloc-memory-asked-for-no-more", malloc_one, memory_asked_for_no_more, hold_one, NULL, 0},
   {"malloc-samples-asked-for", malloc_one, samples_asked_for, hold_one, NULL, 0},
   {"malloc-within-limit", malloc_one, big, hold_one, "memory_limit:64G", 0},
   {"first-use-of-container", malloc_one, first_with_nothing, hold_one, "memory_limit:90%",
@@ -2082,6 +2110,9 @@ const operation_t freehold_operations[] = {
    "magazine:0", 0},
   {"malloc-refused-run", malloc_one, limit_for_run, hold_if_any_below_limit, NULL, 0},
   {"realloc-at-limit", grow_at_limit, limit_for_growth, hold_grown_at_limit, "magazine:64K", 0},
+  {"realloc-huge-at-limit", grow_huge_at_limit, limit_for_growth_of_huge, hold_huge_at_limit, NULL,
+   0},
+  {"realloc-less-at-limit", shrink_at_limit, limit_for_less, hold_shrunk_at_limit, NULL, 0},
   {"malloc-reserve", malloc_one, reserve_opened, hold_if_any_below_limit, NULL, 0},
   {"malloc-reserve-again", malloc_one, reserve_in_use, hold_if_any_below_limit, NULL, 0},
   {"malloc-reserve-closes", malloc_one, reserve_to_be_closed, hold_one, NULL, 0},

@@ -239,6 +239,12 @@ void oracle_note_pressure(unsigned level) {
   atomic64_store_relaxed(&((budget_t *)library_hidden("budget"))->level, level);
 }
 
+static uint32_t now_ms(void) {
+  uint32_t (*now)(void);
+  *(void **)&now = library_hidden("os_now_ms");
+  return now();
+}
+
 size_t oracle_memory_in_use(void) {
   const arena_counts_t *c = library_hidden("arena_counts");
   return (atomic64_load_relaxed(&c->committed) << SLICE_SHIFT) +
@@ -254,14 +260,13 @@ static void ask(asked_kind_t kind, uint64_t value) {
   atomic32_store_relaxed(&((budget_t *)library_hidden("budget"))->news, 1);
 }
 
+void oracle_note_request_over(void) {
+  pace_t *requests = library_hidden("requests");
+  atomic32_store_relaxed(&requests->last, now_ms() - BUDGET_ASKED_MS - 1);
+}
+
 void oracle_ask_for_memory(void) { ask(ASKED_TRIM, 0); }
 void oracle_ask_for_samples(size_t interval) { ask(ASKED_SAMPLES, interval); }
-
-static uint32_t now_ms(void) {
-  uint32_t (*now)(void);
-  *(void **)&now = library_hidden("os_now_ms");
-  return now();
-}
 
 void oracle_note_watch_due(size_t size) {
   heap_t *h = own_heap();

@@ -301,6 +301,7 @@ void oracle_go_on_taking(void);
 void oracle_note_taken(void); /* the caller's own heap, by a thread that does no more */
 /* ... and whether it has used that class since it began to watch it. */
 void oracle_note_watch_due(size_t size);
+void oracle_note_request_over(void);       /* it was long ago */
 size_t oracle_memory_in_use(void);         /* bytes that count for memory_limit */
 void oracle_note_pressure(unsigned level); /* as the last look found it */
 /* As the command `freehold` asks from outside. */
