@@ -15,8 +15,6 @@ enum {
   REST_MS = 4000,  /* after the system has kept some it is asked for no more for so long */
   LOOK_TIMES = 16, /* one free in so many looks how many pages are free */
   WALK_MS = 100,   /* from a walk over all spans that was hardly worth it to the next */
-  KEPT_MOST =
-    4 << 20, /* bytes, about: what a heap keeps, and free pages that heaps have not counted */
 };
 
 /* ---- how many are free ----------------------------------------------------------------------- */

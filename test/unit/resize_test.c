@@ -367,7 +367,7 @@ TEST(resize, a_good_size_is_what_a_block_of_that_size_can_hold, "Z1") {
     CHECK_EQ(heap_good_size(n, 1), heap_usable_size(p, "t"));
     fast_free(p);
   }
-  for (size_t n = KiB(130); n > SMALL_MOST; n -= 777) { /* where longer ones were freed */
+  for (size_t n = KiB(128); n > SMALL_MOST; n -= 777) { /* where longer ones were freed */
     char *p = fast_malloc(n);
     size_t usable = heap_usable_size(p, "t");
     CHECK_LE(heap_good_size(n, 1), usable);
