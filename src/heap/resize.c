@@ -256,15 +256,20 @@ static always_inline void *room_to_copy(const found_t *f, size_t size) {
   return block != NULL ? block : fast_malloc(roomy > SMALL_MOST ? size : roomy);
 }
 
-/* At the hard limit there is no room for a copy, but perhaps for what the block grows by. The
- * attempt to copy may have made it. Else what this heap keeps goes back, and what spans have. */
-static cold void *grow_at_limit(const found_t *f, void *p, size_t size) {
-  if (is_small(f) || is_fixed(f) || size <= f->usable) return NULL;
-  size_t more = align_up(size - f->usable, f->is_run ? SPAN_PAGE : SLICE_SIZE);
+/* What this heap keeps may make room, and what is free of spans. */
+static out_of_line bool give_room_to_grow(size_t more) {
   heap_t *h = budget_is_spent(more) ? heap_enter_own() : NULL;
   if (h != NULL && runs_may_give_room(h, more)) heap_flush_bins(h), magazine_empty(h);
   if (h != NULL) heap_exit(h);
-  if (option_get(OPTION_memory_limit) == 0 || !runs_give_room(more)) return NULL;
+  return option_get(OPTION_memory_limit) != 0 && runs_give_room(more);
+}
+
+/* At the hard limit there is no room for a copy, but perhaps for what the block grows by. The
+ * attempt to copy may have made it. */
+static cold void *grow_at_limit(const found_t *f, void *p, size_t size) {
+  if (is_small(f) || is_fixed(f) || size <= f->usable) return NULL;
+  size_t more = align_up(size - f->usable, f->is_run ? SPAN_PAGE : SLICE_SIZE);
+  if (!give_room_to_grow(more)) return NULL;
   return resize_in_place(f, p, size) ? p : resize_by_moving_pages(f, p, size);
 }
 
