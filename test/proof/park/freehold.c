@@ -869,6 +869,13 @@ static void look_at_class_at_rest(void) {
   look_is_due();
   oracle_note_watch_due(200);
 }
+/* The look has given the class up. */
+static void class_given_up(void) {
+  look_at_class_at_rest();
+  put(get(KIB(140)));
+  size = 200;
+  drain(size);
+}
 enum { PRESSURE_IS_NEAR = 1, PRESSURE_IS_OVER };
 static void look_when_eased(void) {
   look_at_much();
@@ -2101,6 +2108,7 @@ const operation_t freehold_operations[] = {
   {"look-over-soft", malloc_one, look_at_much, hold_one, "memory_soft:1M", 0},
   {"look-eased", malloc_one, look_when_eased, hold_one, "memory_soft:64G", 0},
   {"look-at-class-at-rest", malloc_one, look_at_class_at_rest, hold_one, NULL, 0},
+  {"malloc-given-up", malloc_one, class_given_up, hold_one, NULL, 0},
   {"look-for-container", malloc_one, look_at_much, hold_one, NULL, 0},
   {"look-in-container", malloc_one, look_in_full_container, hold_one, NULL, 0},
   {"look-past-lost-reader", malloc_one, look_past_lost_reader, hold_one, NULL, 0},

@@ -102,7 +102,7 @@ static int find_tls(struct dl_phdr_info *object, size_t size, void *block) {
 size_t library_hidden_tls(const char *name) { return symbol_value(name, STT_TLS); }
 
 /* Its block is as far from the thread pointer in each thread. The loader is asked once, by
- * oracle_load: it locks, and a copy or a child has no thread that would unlock. */
+ * run_subject: it locks, and a copy or a child has no thread that would unlock. */
 char *library_tls(void) {
   static ptrdiff_t distance;
   char *here = __builtin_thread_pointer(), *block = NULL;

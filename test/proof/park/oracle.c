@@ -90,7 +90,6 @@ void oracle_load(void) {
   fh.heap_counts = library_hidden("heap_counts");
   fh.heaps = library_hidden("heaps");
   fh.heap_here = library_hidden_tls("heap_here");
-  library_tls(); /* asks the loader, while there is one thread */
 }
 
 static heap_t *own_heap(void) {

@@ -135,6 +135,7 @@ static void at_point(uintptr_t instruction) {
 }
 
 static void *run_subject(void *unused) {
+  if (options.library != NULL && library_is_freehold()) library_tls(); /* before there are copies */
   const operation_t *operation = options.operation;
   snapshot_note_subject();
   if ((operation->flags & IS_BARE) == 0) operation_give_blocks();
