@@ -126,8 +126,9 @@ static uint64_t untouched(const slab_t *s, uint64_t pages) {
 
 /* Pages that are the caller's were free until now (-1), or will be (1). */
 static void count_absent(const slab_t *s, uint64_t pages, int sign) {
-  int absent = (int)bits_count(untouched(s, pages));
-  if (absent != 0) atomic64_add_relaxed(&arena_counts.absent_pages, (uint64_t)(sign * absent));
+  uint64_t absent = untouched(s, pages);
+  if (absent != 0)
+    atomic64_add_relaxed(&arena_counts.absent_pages, (uint64_t)(sign * (int)bits_count(absent)));
 }
 
 unsigned span_touched(const slab_t *ended) {
