@@ -112,15 +112,26 @@ bool runs_may_give_room(const heap_t *h, size_t size) {
   return !budget_is_spent_despite(most, size);
 }
 
+static atomic64_t left_by_walk; /* pages in memory that the last walk could not give back */
+
+/* Is what has been freed since the last walk enough? */
+static bool is_enough_since(size_t size) {
+  int64_t more = pages_in_memory() - (int64_t)atomic64_load_relaxed(&left_by_walk);
+  return more > 0 && !budget_is_spent_despite((size_t)more << SPAN_PAGE_SHIFT, size);
+}
+
 bool runs_give_room(size_t size) {
   static pace_t walks;
   uint32_t now = os_now_ms();
-  if (runs_may_give_room(NULL, size) && budget_is_spent(size) && pace_is_due(&walks, now, 0)) {
+  if (runs_may_give_room(NULL, size) && budget_is_spent(size) &&
+      (is_enough_since(size) || pace_is_due(&walks, now, 0))) {
     bool is_worth_it = is_much_free();
     for (size_t i = 0; i < arena_count(); i++) {
       arena_t *a = arena_at(i);
       for (size_t group = 0; a != NULL && group < ARENA_GROUPS; group++) span_rest(a, group, true);
     }
+    int64_t left = pages_in_memory();
+    atomic64_store_relaxed(&left_by_walk, left > 0 ? (uint64_t)left : 0);
     if (!is_worth_it || budget_is_spent(size)) pace_note(&walks, now, WALK_MS);
   }
   return !budget_is_spent(size); /* another thread may have made room */
@@ -191,6 +202,7 @@ void runs_empty(heap_t *h) {
     slab_t *ended = runs_give_back(h, run_pages_at(run), run_page_count(run));
     if (ended != NULL) runs_release(ended);
   }
+  runs_settle(h); /* who looks for free pages next sees these */
 }
 
 void runs_move(heap_t *to, heap_t *from) {

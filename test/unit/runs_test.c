@@ -319,6 +319,21 @@ static void free_most(char *p[64]) {
     if (i % 4 != 0) fast_free(p[i]);
 }
 
+TEST(runs, at_the_limit_what_was_freed_after_a_refusal_is_there_at_once, "") {
+  static char *p[600];
+  unsigned n = 0;
+  pretend_users(2); /* so much may be free that is not counted */
+  core_option(OPTION_memory_limit, (int64_t)MiB(8)), core_option(OPTION_purge_delay_ms, -1);
+  while (n < ARRAY_LENGTH(p) && (p[n] = of_pages(5)) != NULL) memset(p[n++], 7, (size_t)5 * PAGE);
+  CHECK(n > 300 && fast_malloc(MiB(1)) == NULL); /* a walk in vain; the clock stands still */
+  for (unsigned i = 0; i < n; i++)
+    if (i % 8 != 0) fast_free(p[i]);
+  size_t small = 0;
+  while (fast_malloc(1000) != NULL) small++;
+  CHECK_GE(small * 1000, MiB(5));
+  for (unsigned i = 0; i < n; i += 8) CHECK_BYTES(p[i], 7, (size_t)5 * PAGE);
+}
+
 TEST(runs, at_the_limit_a_request_that_cannot_be_met_costs_others_nothing, "") {
   static char *p[64];
   core_option(OPTION_memory_limit, (int64_t)MiB(5));
