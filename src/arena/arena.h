@@ -36,6 +36,7 @@ enum {
   TOUCHED_SHIFT = 12,
   TOUCHED_ALL = SLICE_SIZE >> TOUCHED_SHIFT,
   ARENA_SPANS = WINDOW_SLICES / 4, /* span.h */
+  ARENA_SPAN_PAGES = 64,
   SPAN_LEVELS = 28,
 };
 
@@ -90,8 +91,16 @@ typedef struct {
   atomic64_t spans;
   /* of 4 KiB, of spans: free (runs.h), and of those, in memory for nobody */
   atomic64_t free_pages, absent_pages;
+  atomic64_t gone_pages;         /* those that went back, and were not claimed again */
 } aligned_to(64) arena_counts_t; /* lines of their own: all threads write to them */
 extern hidden arena_counts_t arena_counts;
+
+/* Slices in use, of spans as many as their pages that are not free would fill. */
+static inline size_t arena_used(void) {
+  int64_t free = (int64_t)atomic64_load_relaxed(&arena_counts.free_pages) / TOUCHED_ALL;
+  size_t all = atomic64_load_relaxed(&arena_counts.committed);
+  return free > 0 ? all - min_size(all, (size_t)free) : all;
+}
 
 /* So little is in use that a look at slabs would take more memory than it spares. It needs libc's
  * code for the time of day, and the system maps 64 KiB of that. */

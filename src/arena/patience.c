@@ -17,6 +17,7 @@
 #include "budget.h"
 
 enum { DIRTY_PART = 64 }; /* this part of what is in use may be dirty */
+enum { SPANS_PART = 6 };  /* this part of what spans have may be free and in memory, at most */
 enum { DOUBLINGS_MOST = 6, CALM_MS = 4000, SOON_TIMES = 2 };
 enum { LEAK_PER_MS = 2, BUCKET = 8 * PURGE_STEP }; /* slices: 128 MiB a second, 32 MiB */
 
@@ -24,11 +25,11 @@ typedef struct {
   atomic32_t doublings, regretted, leaked_until;
   pace_t calm;
 } learned_t;
-static learned_t budgets, delays;
+static learned_t budgets, delays, spans;
 
 size_t patience_budget(void) {
   if (budget_is_tight()) return 0;
-  uint64_t part = atomic64_load_relaxed(&arena_counts.committed) / DIRTY_PART;
+  uint64_t part = arena_used() / DIRTY_PART;
   size_t least = (uint64_t)option_get(OPTION_purge_budget) >> SLICE_SHIFT;
   uint64_t peak = atomic64_load_relaxed(&arena_counts.peak_committed);
   size_t doubled = min_size(least << atomic32_load_relaxed(&budgets.doublings), peak);
@@ -69,6 +70,24 @@ static void calm(learned_t *l, uint32_t now) {
   uint32_t before = atomic32_load_relaxed(&l->doublings), passed = pace_passed(&l->calm, now);
   if (before == 0 || !pace_take(&l->calm, now, CALM_MS)) return;
   atomic32_cas_relaxed(&l->doublings, &before, before - min_size(passed / CALM_MS, before));
+}
+
+size_t patience_free_pages(void) {
+  uint64_t all = atomic64_load_relaxed(&arena_counts.spans) * ARENA_SPAN_PAGES;
+  uint32_t doublings = atomic32_load_relaxed(&spans.doublings);
+  if (doublings != 0) calm(&spans, os_now_ms());
+  uint64_t part = (all / DIRTY_PART) << doublings;
+  return min_size(part, all / SPANS_PART) + patience_budget() * TOUCHED_ALL;
+}
+
+/* Whether under pressure or not: a program beyond memory_soft would pay for each block. */
+void patience_note_pages(unsigned n) {
+  int64_t gone = (int64_t)atomic64_load_relaxed(&arena_counts.gone_pages);
+  if (n == 0 || gone <= 0) return;
+  uint64_t left = (uint64_t)gone - min_size((size_t)gone, n);
+  atomic64_add_relaxed(&arena_counts.gone_pages, left - (uint64_t)gone);
+  uint64_t slices = (uint64_t)gone / TOUCHED_ALL - left / TOUCHED_ALL;
+  if (slices != 0) regret(&spans, os_now_ms(), slices);
 }
 
 out_of_line void patience_calm(uint32_t now) {

@@ -2,6 +2,7 @@
  * Contract: span.h. */
 #include "span.h"
 
+#include "../arena/patience.h"
 #include "../arena/purge.h"
 #include "../os/os.h"
 
@@ -131,6 +132,12 @@ static void count_absent(const slab_t *s, uint64_t pages, int sign) {
     atomic64_add_relaxed(&arena_counts.absent_pages, (uint64_t)(sign * (int)bits_count(absent)));
 }
 
+/* Pages are to be a block's. Those that had gone to the system have to come back. */
+static void count_wanted(const slab_t *s, uint64_t pages) {
+  count_absent(s, pages, -1);
+  patience_note_pages(bits_count(untouched(s, pages)));
+}
+
 unsigned span_touched(const slab_t *ended) {
   return bits_count(atomic64_load_relaxed(&ended->touched_pages));
 }
@@ -152,7 +159,7 @@ static void *claim_run_in_span(slab_t *s, unsigned n) {
     uint64_t left = w & ~bits_run(at.page, n);
     if (!atomic64_cas_seq_cst(free, &w, left)) continue; /* S-run, S-room */
     note_new_room(s, w, left);
-    count_absent(s, w & ~left, -1);
+    count_wanted(s, w & ~left);
     return begin_run(&at, n);
   }
   return NULL;
@@ -326,7 +333,7 @@ static bool claim_behind(const page_t *at, unsigned from, unsigned n) {
   while ((w & more) == more) {
     if (!atomic64_cas_seq_cst(free, &w, w & ~more)) continue; /* S-run, S-room */
     note_new_room(at->span, w, w & ~more);
-    count_absent(at->span, more, -1);
+    count_wanted(at->span, more);
     return true;
   }
   return false;
@@ -402,6 +409,7 @@ static bool discard_pages(slab_t *s, uint64_t pages) {
     size_t bytes = (size_t)n << SPAN_PAGE_SHIFT;
     if (!arena_discard(run_at(s, first), bytes)) return false;
     atomic64_add_relaxed(&arena_counts.purged, bytes);
+    atomic64_add_relaxed(&arena_counts.gone_pages, n);
     atomic64_and_relaxed(&s->touched_pages, ~bits_run(first, n));
   }
   return true;

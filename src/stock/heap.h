@@ -103,13 +103,18 @@ typedef struct {
   lengthened_t lengthened[CLASS_COUNT - MEDIUM_CLASS];
   uint16_t more_singles; /* how many more slices the magazine's first list may have than its due */
   uint16_t missed_singles; /* slices that it gave back and the heap has not claimed again */
-  /* runs of pages without blocks, which lengths they have, how many pages, how many runs, and which
-   * of them goes next: runs.h */
+  /* Runs of pages without blocks: runs.h. For each length the place of the first, counted from 1,
+   * and for each the next of that length. A bit for each place and each length in use. How many
+   * pages they have. */
   uintptr_t page_runs[PAGE_RUNS_KEPT];
-  uint32_t kept_lengths;
+  uint8_t first_run[SPAN_LEVELS], next_run[PAGE_RUNS_KEPT];
+  uint32_t kept_runs, kept_lengths;
   uint16_t kept_pages;
-  uint8_t kept_runs, next_page_run;
-  int16_t free_pages; /* more or less of spans than in arena_counts: runs.h */
+  /* how many these may be, as last settled; how many of that beyond its due; pages that it gave
+   * back and has not claimed again */
+  uint16_t pages_most, more_pages, missed_pages;
+  uint8_t next_page_run; /* the place that makes room next */
+  int16_t free_pages;    /* more or less of spans than in arena_counts: runs.h */
   /* so many idle pages of a span go when a run is freed, 0: none do; frees until the next look */
   uint8_t least_to_go, looks_left;
   /* bytes in blocks that were taken from its sleeping thread: held.h. A taker writes them */

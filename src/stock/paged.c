@@ -25,6 +25,7 @@ static out_of_line void *begin_span(heap_t *h, unsigned n) {
   void *base = magazine_claim(h, SPAN_SLICES, SPAN_SLICES, 0, &clean);
   if (base == NULL) return pace_note(&refusals, os_now_ms(), SPANS_WAIT_MS), NULL;
   runs_count_free(h, SPAN_PAGES - (int)n);
+  runs_note_claimed(h, n);
   return span_begin(base, clean, n);
 }
 
@@ -42,6 +43,7 @@ static void *claim_paged(heap_t *h, unsigned n) {
   void *p = span_claim(n, heap_number(h) * SPREAD);
   if (p == NULL) return NULL;
   runs_count_free(h, -(int)n);
+  runs_note_claimed(h, n);
   if (likely(!budget_is_spent(0))) return p;
   span_forget_block(p);
   give_run_back(h, p, n);
@@ -59,16 +61,31 @@ void *paged_malloc(heap_t *h, size_t size, size_t alignment) {
   return p;
 }
 
+static void give_more_back(heap_t *h, void *p, unsigned n) {
+  runs_note_given(h, n);
+  give_run_back(h, p, n);
+}
+
+void paged_settle_most(heap_t *h) {
+  size_t most = min_size(magazine_pages_most(h), PAGE_RUNS_KEPT * SPAN_MOST);
+  h->own->pages_most = (uint16_t)most;
+}
+
+/* For `n` pages, among those that the heap keeps. */
+static out_of_line bool make_page_room(heap_t *h, unsigned n) {
+  paged_settle_most(h);
+  /* Bound: PAGE_RUNS_KEPT */
+  for (run_t before; (before = runs_make_room(h, n)) != 0;)
+    give_more_back(h, run_pages_at(before), run_page_count(before));
+  return runs_have_room(h, n);
+}
+
 void paged_free(heap_t *h, void *p, const char *call) {
   unsigned n = span_end_block(p, call);
   large_count(h, -1, 0 - bytes_in_pages(n));
   if (h == NULL) return give_run_back(h, p, n);
-  size_t most = magazine_pages_most(h);
-  /* Bound: PAGE_RUNS_KEPT */
-  for (run_t before; (before = runs_make_room(h, n, most)) != 0;)
-    give_run_back(h, run_pages_at(before), run_page_count(before));
-  if (n <= most) runs_put(h, p, n);
-  else give_run_back(h, p, n);
+  if (unlikely(!runs_have_room(h, n)) && !make_page_room(h, n)) return give_more_back(h, p, n);
+  runs_put(h, p, n);
 }
 
 bool paged_may_have(size_t usable, size_t size) {

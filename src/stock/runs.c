@@ -9,12 +9,14 @@
 #include "../support/pace.h"
 
 enum {
-  FREE_STEP = 64,  /* pages that a heap counts alone */
-  FREE_PART = 6,   /* this part of what spans have may be free and in memory, besides the budget */
-  LEAST_TO_GO = 8, /* pages of a span for which the system is asked, unless all are to go */
-  REST_MS = 4000,  /* after the system has kept some it is asked for no more for so long */
-  LOOK_TIMES = 16, /* one free in so many looks how many pages are free */
-  WALK_MS = 100,   /* from a walk over all spans that was hardly worth it to the next */
+  FREE_STEP = 64,    /* pages that a heap counts alone */
+  LEAST_TO_GO = 8,   /* pages of a span for which the system is asked, unless all are to go */
+  REST_MS = 4000,    /* after the system has kept some it is asked for no more for so long */
+  LOOK_TIMES = 16,   /* one free in so many looks how many pages are free */
+  WALK_MS = 100,     /* from a walk over all spans that was hardly worth it to the next */
+  MUCH_MISSED = 512, /* pages that it gave back and has not claimed again: it is done with more */
+  CLAIMED_TIMES =
+    2, /* so much a claimed page counts against these, or chance would make them many */
 };
 
 /* ---- how many are free ----------------------------------------------------------------------- */
@@ -32,9 +34,7 @@ static unsigned least_to_go(void) {
   int64_t delay = option_get(OPTION_purge_delay_ms);
   if (delay < 0) return 0;
   if (delay == 0 || option_get(OPTION_purge_budget) == 0 || budget_is_spent(SLICE_SIZE)) return 1;
-  size_t part = atomic64_load_relaxed(&arena_counts.spans) * SPAN_PAGES / FREE_PART;
-  size_t most = part + patience_budget() * TOUCHED_ALL;
-  return pages_in_memory() > (int64_t)most ? LEAST_TO_GO : 0;
+  return pages_in_memory() > (int64_t)patience_free_pages() ? LEAST_TO_GO : 0;
 }
 
 static bool was_refused(void) {
@@ -83,11 +83,14 @@ static unsigned least_of(heap_t *h) {
   return h->own->least_to_go;
 }
 
-slab_t *runs_give_back(heap_t *h, void *p, unsigned n) {
-  unsigned least = least_of(h);
+static slab_t *give_pages_back(heap_t *h, void *p, unsigned n, unsigned least) {
   slab_t *ended = unlikely(least != 0) ? give_to_system(p, n, least) : span_free(p, n);
   runs_count_free(h, (int)n - (ended != NULL ? SPAN_PAGES : 0));
   return ended;
+}
+
+slab_t *runs_give_back(heap_t *h, void *p, unsigned n) {
+  return give_pages_back(h, p, n, least_of(h));
 }
 
 void runs_release(slab_t *ended) {
@@ -144,99 +147,144 @@ static void count_pages(heap_t *h, unsigned n) { /* modulo 2^16 */
   h->keeps_pages = h->own->kept_pages != 0;
 }
 
-/* The last one takes its place. */
-static run_t take_at(heap_t *h, unsigned at) {
-  run_t *runs = h->own->page_runs, run = runs[at];
-  unsigned last = --h->own->kept_runs;
-  runs[at] = runs[last];
-  runs[last] = 0;
+/* `link`: where its place stands. */
+static inline run_t take_linked(heap_t *h, uint8_t *link) {
+  heap_own_t *own = h->own;
+  unsigned at = *link - 1u;
+  run_t run = own->page_runs[at];
+  unsigned level = run_page_count(run) - SPAN_LEAST;
+  *link = own->next_run[at];
+  if (own->first_run[level] == 0) own->kept_lengths &= ~((uint32_t)1 << level);
+  own->kept_runs &= ~((uint32_t)1 << at);
   count_pages(h, 0 - run_page_count(run));
   return run;
 }
 
-run_t runs_make_room(heap_t *h, unsigned n, size_t most) {
-  unsigned kept = h->own->kept_runs;
-  if (kept == 0 || (kept < PAGE_RUNS_KEPT && h->own->kept_pages + n <= most)) return 0;
-  return take_at(h, h->own->next_page_run++ % kept);
+static run_t take_of_length(heap_t *h, unsigned level) {
+  return take_linked(h, &h->own->first_run[level]);
 }
 
-/* The bits of `kept_lengths` for `n` pages and for up to `more` above that. */
-static uint32_t length_bits(unsigned n, unsigned more) {
-  return (uint32_t)bits_run(n - SPAN_LEAST, more + 1);
+static run_t take_from_place(heap_t *h, unsigned at) {
+  uint8_t *link = &h->own->first_run[run_page_count(h->own->page_runs[at]) - SPAN_LEAST];
+  while (*link != at + 1) link = &h->own->next_run[*link - 1u]; /* Bound: PAGE_RUNS_KEPT */
+  return take_linked(h, link);
+}
+
+static void put_in_place(heap_t *h, unsigned at, run_t run) {
+  heap_own_t *own = h->own;
+  unsigned level = run_page_count(run) - SPAN_LEAST;
+  own->page_runs[at] = run;
+  own->next_run[at] = own->first_run[level];
+  own->first_run[level] = (uint8_t)(at + 1);
+  own->kept_lengths |= (uint32_t)1 << level;
+  own->kept_runs |= (uint32_t)1 << at;
+  count_pages(h, run_page_count(run));
+}
+
+/* One place after the other. */
+run_t runs_make_room(heap_t *h, unsigned n) {
+  uint32_t runs = h->own->kept_runs;
+  if (runs == 0 || runs_have_room(h, n)) return 0;
+  uint32_t from_next = runs & ALL_RUNS << h->own->next_page_run;
+  unsigned at = bits_lowest(from_next != 0 ? from_next : runs);
+  h->own->next_page_run = (uint8_t)((at + 1) % PAGE_RUNS_KEPT);
+  return take_from_place(h, at);
+}
+
+void runs_note_given(heap_t *h, unsigned n) {
+  unsigned missed = h->own->missed_pages + n;
+  if (missed > MUCH_MISSED) {
+    unsigned slices = (missed - MUCH_MISSED) / TOUCHED_ALL;
+    h->own->more_pages = 0;
+    h->trims_due = (uint8_t)min_size(h->trims_due + slices, UINT8_MAX);
+    missed -= slices * TOUCHED_ALL;
+  }
+  h->own->missed_pages = (uint16_t)missed;
+}
+
+void runs_note_claimed(heap_t *h, unsigned n) {
+  heap_own_t *own = h->own;
+  if (own->missed_pages == 0) return;
+  own->missed_pages -= (uint16_t)min_size(own->missed_pages, CLAIMED_TIMES * n);
+  own->more_pages = (uint16_t)min_size(own->more_pages + n, PAGE_RUNS_KEPT * SPAN_MOST);
 }
 
 void runs_put(heap_t *h, void *p, unsigned n) {
-  ASSERT(h->own->kept_runs < PAGE_RUNS_KEPT);
-  h->own->page_runs[h->own->kept_runs++] = (uintptr_t)p | n;
-  h->own->kept_lengths |= length_bits(n, 0);
-  count_pages(h, n);
+  ASSERT(h->own->kept_runs != ALL_RUNS);
+  put_in_place(h, bits_lowest(~h->own->kept_runs), (uintptr_t)p | n);
   ASSERT_VALID(runs_are_valid(h));
-}
-
-/* One of just so many pages. If there is none any more its bit goes. */
-static void *take_long(heap_t *h, unsigned n) {
-  for (unsigned i = h->own->kept_runs; i-- > 0;) { /* Bound: PAGE_RUNS_KEPT */
-    if (run_page_count(h->own->page_runs[i]) != n) continue;
-    void *p = run_pages_at(take_at(h, i));
-    span_renew_block(p, n);
-    return p;
-  }
-  h->own->kept_lengths &= ~length_bits(n, 0);
-  return NULL;
 }
 
 void *runs_take(heap_t *h, unsigned *n) {
   if (!h->keeps_pages) return NULL; /* its page may be untouched */
-  uint32_t lengths = h->own->kept_lengths & length_bits(*n, *n / RUN_MORE_PART);
-  for (; lengths != 0; lengths &= lengths - 1) { /* Bound: SPAN_MOST / RUN_MORE_PART */
-    unsigned length = SPAN_LEAST + bits_lowest(lengths);
-    void *p = take_long(h, length);
-    if (p != NULL) return *n = length, p;
+  uint64_t will_do = bits_run(*n - SPAN_LEAST, *n / RUN_MORE_PART + 1);
+  uint32_t lengths = h->own->kept_lengths & (uint32_t)will_do;
+  if (lengths == 0) return NULL;
+  run_t run = take_of_length(h, bits_lowest(lengths));
+  *n = run_page_count(run);
+  span_renew_block(run_pages_at(run), *n);
+  return run_pages_at(run);
+}
+
+static void give_all_pages_back(heap_t *h) {
+  unsigned least = least_to_go();
+  h->own->more_pages = h->own->missed_pages = 0;
+  while (h->keeps_pages) { /* Bound: PAGE_RUNS_KEPT */
+    run_t run = take_of_length(h, bits_lowest(h->own->kept_lengths));
+    slab_t *ended = give_pages_back(h, run_pages_at(run), run_page_count(run), least);
+    if (ended != NULL) runs_release(ended);
   }
-  return NULL;
 }
 
 void runs_empty(heap_t *h) {
-  while (h->keeps_pages) { /* Bound: PAGE_RUNS_KEPT */
-    run_t run = take_at(h, h->own->kept_runs - 1u);
-    slab_t *ended = runs_give_back(h, run_pages_at(run), run_page_count(run));
-    if (ended != NULL) runs_release(ended);
-  }
+  if (h->keeps_pages) give_all_pages_back(h);
   runs_settle(h); /* who looks for free pages next sees these */
 }
 
 void runs_move(heap_t *to, heap_t *from) {
   ASSERT(!to->keeps_pages);
   if (!from->keeps_pages) return; /* its page may be untouched */
+  to->own->kept_runs = from->own->kept_runs;
   memcpy(to->own->page_runs, from->own->page_runs, sizeof to->own->page_runs);
-  memset(from->own->page_runs, 0, sizeof from->own->page_runs);
+  from->own->kept_runs = 0;
   runs_recount(to);
   runs_recount(from);
 }
 
 void runs_recount(heap_t *h) {
-  unsigned pages = 0, n = 0;
-  h->own->kept_lengths = 0;
-  for (unsigned i = 0; i < PAGE_RUNS_KEPT; i++) {
-    run_t run = h->own->page_runs[i];
-    if (run == 0) continue;
-    h->own->page_runs[i] = 0;
-    h->own->page_runs[n++] = run;
-    h->own->kept_lengths |= length_bits(run_page_count(run), 0);
+  uint32_t runs = h->own->kept_runs;
+  memset(h->own->first_run, 0, sizeof h->own->first_run);
+  h->own->kept_lengths = h->own->kept_runs = 0;
+  count_pages(h, 0u - h->own->kept_pages);
+  for (; runs != 0; runs &= runs - 1) { /* Bound: PAGE_RUNS_KEPT */
+    unsigned at = bits_lowest(runs);
+    put_in_place(h, at, h->own->page_runs[at]);
+  }
+}
+
+static unsigned pages_of_length(const heap_t *h, unsigned level, uint32_t *seen) {
+  unsigned pages = 0;
+  /* Bound: PAGE_RUNS_KEPT, for none is seen twice */
+  for (unsigned next = h->own->first_run[level]; next != 0; next = h->own->next_run[next - 1]) {
+    run_t run = h->own->page_runs[next - 1];
+    HOLDS(R3, span_was_freed(run_pages_at(run)));
+    HOLDS(R4, run_page_count(run) == level + SPAN_LEAST && (*seen >> (next - 1) & 1) == 0);
+    *seen |= (uint32_t)1 << (next - 1);
     pages += run_page_count(run);
   }
-  h->own->kept_runs = (uint8_t)n;
-  count_pages(h, pages - h->own->kept_pages);
+  return pages;
 }
 
 bool runs_are_valid(const heap_t *h) {
   unsigned pages = 0;
-  for (unsigned i = 0; h->keeps_pages && i < h->own->kept_runs; i++) {
-    run_t run = h->own->page_runs[i];
-    HOLDS(R3, span_was_freed(run_pages_at(run)));
-    HOLDS(R4, (h->own->kept_lengths & length_bits(run_page_count(run), 0)) != 0);
-    pages += run_page_count(run);
+  uint32_t seen = 0;
+  if (!h->keeps_pages) return true; /* its page may be untouched */
+  for (unsigned level = 0; level < SPAN_LEVELS; level++) {
+    bool has_any = h->own->first_run[level] != 0;
+    HOLDS(R4, has_any == (h->own->kept_lengths >> level & 1));
+    pages += pages_of_length(h, level, &seen);
   }
-  HOLDS(R3, !h->keeps_pages || pages == h->own->kept_pages);
+  HOLDS(R3, pages == h->own->kept_pages);
+  HOLDS(R4, seen == h->own->kept_runs);
   return true;
 }

@@ -4,7 +4,8 @@
  *          Calls: span, arena, support, os.
  * Threads: the heap's own; where `h` may be NULL, any.
  * Holds:   R3 a run that is kept is claimed, and no block; their pages are as many as is counted
- *          R4 the length of each of them has its bit in `kept_lengths`
+ *          R4 each has its bit in `kept_runs`, is on the list of its length, and no list without
+ *             its bit in `kept_lengths` has any
  *
  * A few are kept, for the same reason as slices are (magazine.h). Free pages of spans that are in
  * memory may be as many as slices may be dirty, and a part of what spans have. Beyond that a free
@@ -17,14 +18,24 @@
 /* A run that is kept may be longer by this part than what is asked for. */
 enum { RUN_MORE_PART = 8 };
 
+#define ALL_RUNS UINT32_MAX /* a bit for each of PAGE_RUNS_KEPT */
+_Static_assert(PAGE_RUNS_KEPT == 32, "the bits of a word");
+
 /* An address, and below it how many pages. */
 typedef uintptr_t run_t;
 static inline void *run_pages_at(run_t run) { return (void *)(run & ~(run_t)(SPAN_PAGE - 1)); }
 static inline unsigned run_page_count(run_t run) { return run & (SPAN_PAGE - 1); }
 
-/* May `n` pages be kept where all are `most` at most? If not, another run is the caller's. 0: they
- * may, or there is none left. */
-hidden run_t runs_make_room(heap_t *h, unsigned n, size_t most);
+/* May `n` pages be kept, by `pages_most`? */
+static inline bool runs_have_room(const heap_t *h, unsigned n) {
+  return h->own->kept_runs != ALL_RUNS && h->own->kept_pages + n <= h->own->pages_most;
+}
+/* If not, another run is the caller's. 0: they may, or there is none left. */
+hidden run_t runs_make_room(heap_t *h, unsigned n);
+/* The heap had no room for `n` pages. If that was much, it gives up other things as well. */
+hidden void runs_note_given(heap_t *h, unsigned n);
+/* It kept none of `n` pages. If it has given some back, it should have kept them. */
+hidden void runs_note_claimed(heap_t *h, unsigned n);
 hidden void runs_put(heap_t *h, void *p, unsigned n); /* there is room */
 /* One of so many pages or an eighth more, a block again: `*n` pages then. NULL: there is none. */
 hidden void *runs_take(heap_t *h, unsigned *n);

@@ -18,8 +18,7 @@ static size_t processors_part(void) { return users_running() * SURPLUS_EACH; }
 
 static size_t most_surplus(bool with_spare) {
   if (budget_is_tight()) return 0;
-  size_t used = atomic64_load_relaxed(&arena_counts.committed);
-  return max_size(used / SURPLUS_PART, with_spare ? processors_part() : SURPLUS_LEAST);
+  return max_size(arena_used() / SURPLUS_PART, with_spare ? processors_part() : SURPLUS_LEAST);
 }
 
 /* The fences: what a heap takes is in the sum first, and what it gives up leaves the sum last. Else
@@ -37,7 +36,7 @@ bool surplus_has_spare(void) {
 bool surplus_is_too_much(void) { return all_surplus() > 2 * most_surplus(true); }
 
 size_t surplus_average(void) {
-  size_t all = atomic64_load_relaxed(&arena_counts.committed) + SURPLUS_SMALL;
+  size_t all = arena_used() + SURPLUS_SMALL;
   return all / max_size((size_t)users_count(), 1);
 }
 

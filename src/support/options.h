@@ -46,9 +46,9 @@
     "the same memory again and again.")                                                          \
   X(purge_budget,   size,  MiB(16),  0,         OPTION_NO_LIMIT, ANY,                            \
     "Bytes of freed memory, or a 64th of what is in use if that is more, that may wait for "     \
-    "the delay. Free pages between large blocks may be as many, and a sixth of those. Up to 64 " \
-    "times as much, never more than the peak, in a program that asks for the same memory again " \
-    "and again. What threads keep (magazine) does not count.")                                   \
+    "the delay. Up to 64 times as much, never more than the peak, in a program that asks for "   \
+    "the same memory again and again. Free pages between large blocks may be as many again, and " \
+    "a 64th to a sixth of those. What threads keep (magazine) does not count.")                  \
   X(arena_step,     size,  MiB(64),  KiB(64),   GiB(1),          START,                          \
     "Most address space mapped at a time: at first half of what is mapped, less where the "      \
     "system gives less, more where one block needs it.")                                         \
@@ -70,11 +70,11 @@
     "Bytes made present at a time, at most 64K more than magazine, when a class below 1 KiB "    \
     "grows fast; 0 leaves each page to its first touch.")                                        \
   X(magazine,       size,  KiB(384), 0,         MiB(64),         ANY,                            \
-    "Bytes of free slices of 64K that one thread may keep for itself, and so many at most in "   \
-    "runs of pages, of freed blocks up to 128K. In runs of 2 to 12 slices, of larger ones, four " \
-    "times as much if it allocates many of these. Where more than two processors run threads it " \
-    "may keep more, if all threads together have room: sixteen times as much in runs, and 8M "    \
-    "besides in single slices.")                                                                  \
+    "Bytes of free slices of 64K that one thread may keep for itself, and as many in runs of "   \
+    "pages, of freed blocks up to 128K. Four times as much of these if it needs them again. In " \
+    "runs of 2 to 12 slices, of larger ones, four times as much if it allocates many. Where "    \
+    "more than two processors run threads it may keep more, if all threads together have room: " \
+    "sixteen times as much in runs, and 8M besides in single slices.")                           \
   X(caching_threads, int,  1024,     1,         1000000,         ANY,                            \
     "While more threads than this have called malloc and not ended, each keeps next to nothing " \
     "for its next calls, which take more time then.")                                            \

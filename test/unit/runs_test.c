@@ -28,9 +28,9 @@ TEST(runs, so_many_are_kept_and_so_many_pages_and_all_go_on_request, "R3") {
   for (unsigned i = 0; i < ARRAY_LENGTH(p); i++) p[i] = of_pages(6);
   char *longest = of_pages(SPAN_MOST), *wall = of_pages(SPAN_MOST);
   for (unsigned i = 0; i < PAGE_RUNS_KEPT; i++) fast_free(p[i]);
-  CHECK(h->own->kept_runs == PAGE_RUNS_KEPT && !is_free_page(p[0]));
+  CHECK(h->own->kept_runs == ALL_RUNS && !is_free_page(p[0]));
   fast_free(p[PAGE_RUNS_KEPT]);
-  CHECK(h->own->kept_runs == PAGE_RUNS_KEPT && is_free_page(p[0]));
+  CHECK(h->own->kept_runs == ALL_RUNS && is_free_page(p[0]));
   fast_free(longest);
   CHECK(h->own->kept_pages > 192 - 6 && h->own->kept_pages <= 192 && !is_free_page(longest));
   fast_free(wall);
@@ -48,6 +48,7 @@ TEST(runs, a_thread_keeps_no_more_pages_than_option_magazine_allows, "R3") {
   fast_free(r);
   CHECK_EQ(h->own->kept_pages, 47u);
   core_option(OPTION_magazine, 0);
+  for (int i = 0; i < TICK_MOST; i++) fast_free(of_pages(5));
   fast_free(last);
   CHECK(h->keeps_pages == 0 && is_free_page(last));
   fast_free(wall);
@@ -64,6 +65,36 @@ TEST(runs, a_thread_earns_the_pages_that_it_keeps_and_they_count_like_its_slices
   for (int i = 0; i < 3; i++) slices[i] = in_slices(SLICE_SIZE);
   for (int i = 0; i < 3; i++) fast_free(slices[i]);
   CHECK_EQ(magazine_pages_most(h), 336u);
+  check_nothing_lost();
+}
+
+TEST(runs, more_than_its_due_a_thread_keeps_only_if_it_gave_back_what_it_needs_again, "") {
+  enum { RUNS = 16 };
+  char *p[RUNS], *wall = of_pages(5);
+  heap_t *h = may_keep_pages();
+  h->own->more_pages = 0;
+  for (int round = 0; round < 4; round++) {
+    for (unsigned i = 0; i < RUNS; i++) p[i] = of_pages(16);
+    for (unsigned i = 0; i < RUNS; i++) fast_free(p[i]);
+    if (round == 0) CHECK_EQ(h->own->kept_pages, 96u);
+  }
+  CHECK_GT(h->own->kept_pages, 2u * 96);
+  fast_free(wall);
+  check_nothing_lost();
+}
+
+TEST(runs, a_thread_that_frees_much_more_than_it_needs_gives_up_other_things_too, "") {
+  enum { RUNS = 256 };
+  static char *p[RUNS];
+  heap_t *h = may_keep_pages();
+  for (int i = 0; i < RUNS; i++) p[i] = of_pages(16);
+  void *small = fast_malloc(2000);
+  fast_free(small);
+  unsigned c = class_of(2000);
+  CHECK(h->bin[c] != 0 || h->aside->returned[c] != 0);
+  for (int i = 0; i < RUNS; i++) fast_free(p[i]);
+  CHECK(h->bin[c] == 0 && h->aside->returned[c] == 0);
+  CHECK_EQ(h->own->more_pages, 0u);
   check_nothing_lost();
 }
 
@@ -164,10 +195,23 @@ TEST(runs, free_pages_beyond_the_budget_go_back_to_the_system_when_one_is_freed,
   core_option(OPTION_purge_budget, MiB(1));
   for (unsigned i = 0; i < ARRAY_LENGTH(p); i++)
     if (i % 4 != 0) fast_free(p[i]);
-  /* what the budget and a sixth of 16 spans are, and what two looks apart may add */
-  CHECK_LE(free_in_memory(), 256u + 16 * 64 / 6 + 16 * 16);
+  /* what the budget and a 64th of 16 spans are, and what two looks apart may add */
+  CHECK_LE(free_in_memory(), 256u + 16 + 16 * 16);
   for (unsigned i = 0; i < ARRAY_LENGTH(p); i += 4) CHECK_BYTES(p[i], 7, (size_t)16 * PAGE);
   for (unsigned i = 0; i < ARRAY_LENGTH(p); i += 4) fast_free(p[i]);
+  check_nothing_lost();
+}
+
+TEST(runs, pages_that_went_back_and_are_needed_again_are_regretted, "") {
+  core_option(OPTION_magazine, 0);
+  core_option(OPTION_purge_budget, 0);
+  char *p = of_pages(10), *wall = of_pages(5);
+  memset(p, 7, (size_t)10 * PAGE), memset(wall, 7, (size_t)5 * PAGE);
+  fast_free(p);
+  CHECK_EQ(atomic64_load_relaxed(&arena_counts.gone_pages), 10u);
+  CHECK_EQ(p = of_pages(6), p);
+  CHECK_EQ(atomic64_load_relaxed(&arena_counts.gone_pages), 4u);
+  fast_free(p), fast_free(wall);
   check_nothing_lost();
 }
 

@@ -169,14 +169,10 @@ static void collect_all(void *unused_context) {
 TEST(shrink, what_it_keeps_goes_with_its_next_slow_calls_if_another_thread_has_asked, "L2") {
   enum { BLOCKS = 200, CALLS = 2 * TICK_MOST };
   static void *large[BLOCKS], *medium[BLOCKS];
-  for (int i = 0; i < BLOCKS; i++) {
-    large[i] = fast_malloc(100000);
-    medium[i] = fast_malloc(2000);
-  }
-  for (int i = 0; i < BLOCKS; i++) {
-    fast_free(large[i]);
-    fast_free(medium[i]);
-  }
+  for (int i = 0; i < BLOCKS; i++) large[i] = fast_malloc(100000);
+  for (int i = 0; i < BLOCKS; i++) fast_free(large[i]);
+  for (int i = 0; i < BLOCKS; i++) medium[i] = fast_malloc(2000);
+  for (int i = 0; i < BLOCKS; i++) fast_free(medium[i]);
   heap_t *h = my_heap();
   unsigned c = class_of(2000);
   CHECK(h->singles + h->run_slices > 0 && h->aside->returned[c] != 0);
