@@ -418,7 +418,7 @@ class Outside(unittest.TestCase):
         self.assertAlmostEqual(sum(parts.values()) - within, 100, delta=3)
 
     def test_why_counts_free_pages_between_large_blocks_and_says_what_lowers_them(self):
-        with Target("gaps") as target:
+        with Target("gaps", options="purge_budget:64M") as target:
             text = outside("why", target.pid).stdout
         for part in "in live blocks", "free pages between large blocks of up to 128 KiB":
             size = re.search(rf"([\d.]+)M +[\d.]+%  {part}\n", text).group(1)
