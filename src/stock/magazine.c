@@ -9,8 +9,7 @@
 
 enum {
   LOOKS_MOST = 12,    /* runs that are compared with a wish */
-  PAGES_TIMES = 4,    /* as much in runs of pages as in single slices, and less these */
-  PAGES_DUE_PART = 4, /* this part of it anyway, and the rest if it was missed */
+  PAGES_TIMES = 4,    /* as much in runs of pages as in single slices, and less these, if missed */
   PAGES_SHARED = 512, /* slices: what all heaps may keep in runs of pages, and one each anyway */
   MUCH_EACH = 16,     /* slow calls: two in so many check if the surplus is too large */
 };
@@ -132,8 +131,8 @@ static size_t earned_slices(const heap_t *h) {
 size_t magazine_pages_most(const heap_t *h) {
   size_t most = PAGES_TIMES * magazine_singles_most(), left = most - min_size(h->singles, most);
   size_t share = max_size(PAGES_SHARED / max_size((size_t)users_count(), 1), 1);
-  size_t pages = min_size(min_size(left, share), earned_slices(h)) * TOUCHED_ALL;
-  return min_size(pages, pages / PAGES_DUE_PART + h->own->more_pages);
+  size_t all = min_size(min_size(left, share), earned_slices(h)) * TOUCHED_ALL;
+  return min_size(all, left * TOUCHED_ALL / PAGES_TIMES + h->own->more_pages);
 }
 
 static bool may_have_more_runs(size_t most, size_t singles) {

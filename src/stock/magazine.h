@@ -32,8 +32,9 @@ hidden void *magazine_claim(heap_t *h, size_t n, size_t alignment, size_t wish, 
 /* How many single slices it may have. */
 hidden size_t magazine_singles_most(void);
 /* How many pages it may keep in runs: no more than are in the slices that it may have besides. Nor
- * more than it has earned, or its share of what all heaps may keep. A quarter is its due. It may
- * have the rest as far as it has given runs back and then needed as many. */
+ * more than it has earned, or its share of what all heaps may keep. As
+ * many as in a quarter of these slices are its due. It may have more as far as it has given runs
+ * back and then needed as many. */
 hidden size_t magazine_pages_most(const heap_t *h);
 /* Claims `n` slices from `at` on for the next slabs, if they are free; it has no single slice now.
  * Returns how many of them read as zero: all or none. */

@@ -246,6 +246,7 @@ void runs_move(heap_t *to, heap_t *from) {
   if (!from->keeps_pages) return; /* its page may be untouched */
   to->own->kept_runs = from->own->kept_runs;
   memcpy(to->own->page_runs, from->own->page_runs, sizeof to->own->page_runs);
+  signal_fence(); /* a child of fork finds them in `from` or not at all: it forgets `to` */
   from->own->kept_runs = 0;
   runs_recount(to);
   runs_recount(from);

@@ -687,6 +687,12 @@ static void long_run_next(void) {
   some_runs();
   size = KIB(120);
 }
+/* Where pages went back to the system. */
+static void gone_run_next(void) {
+  own(KIB(128), 9);
+  put(block[3]), block[3] = NULL;
+  size = KIB(120);
+}
 static void first_run_next(void) { size = KIB(20); }
 static void run_to_free(void) {
   some_runs();
@@ -695,6 +701,12 @@ static void run_to_free(void) {
 static void last_run_to_free(void) {
   own(KIB(128), 9);
   for (unsigned i = 1; i < 9; i++) put(block[i]);
+  release(block[0]);
+}
+/* The heap has given back so much more than it has claimed that it gives up other things. */
+static void many_runs_given_back(void) {
+  own(KIB(128), 20);
+  for (unsigned i = 1; i < 20; i++) put(block[i]);
   release(block[0]);
 }
 static void allocate_runs(void) { own(KIB(40), RUNS); }
@@ -2152,12 +2164,14 @@ const operation_t freehold_operations[] = {
   {"malloc-run", malloc_one, run_next, hold_one, "magazine:64K", 0},
   {"malloc-run-long", malloc_one, long_run_next, hold_one, "magazine:64K", 0},
   {"malloc-run-first", malloc_one, first_run_next, hold_one, NULL, 0},
+  {"malloc-run-gone", malloc_one, gone_run_next, hold_one, "magazine:0,purge_budget:0", 0},
   {"malloc-run-no-magazine", malloc_one, run_next, hold_one, "magazine:0", 0},
   {"malloc-run-kept", malloc_one, run_kept, hold_one, NULL, 0},
   {"malloc-run-elsewhere", malloc_one, run_not_where_it_is_said, hold_one, "magazine:64K", 0},
   {"free-run", free_first, run_to_free, NULL, "magazine:64K", 0},
   {"free-run-no-magazine", free_first, run_to_free, NULL, "magazine:0", 0},
   {"free-run-last", free_first, last_run_to_free, NULL, "magazine:0", 0},
+  {"free-run-much-given", free_first, many_runs_given_back, NULL, "magazine:0", 0},
   {"free-run-to-system", free_first, run_to_free, NULL, "magazine:0,purge_budget:0", 0},
   {"free-run-to-system-last", free_first, last_run_to_free, NULL, "magazine:0,purge_budget:0", 0},
   {"free-run-beside-locked", free_first, run_beside_locked, NULL, "magazine:0,purge_budget:0", 0},
