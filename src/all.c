@@ -92,6 +92,7 @@
 #include "heap/resize.c"
 #include "heap/visit.c"
 #include "heap/stats.c"
+#include "heap/bytes.c"
 #include "heap/firstclass.c"
 #include "heap/upkeep.c"
 

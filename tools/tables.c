@@ -19,11 +19,7 @@ static void put_option(fmt_t *f, option_t option) {
   static const char *const kinds[] = {"number", "size", "size or %", "on or off", "word", "text"};
   char range[64];
   fmt_t cell;
-  fmt_text(f, "| `");
-  fmt_text(f, info->name);
-  fmt_text(f, "` | ");
-  fmt_text(f, kinds[info->kind]);
-  fmt_text(f, " | ");
+  fmt_print(f, "| `%s` | %s | ", info->name, kinds[info->kind]);
   option_put_value(f, option, info->fallback);
   fmt_text(f, " | ");
   fmt_start(&cell, range, sizeof range, NULL, NULL);
@@ -32,9 +28,8 @@ static void put_option(fmt_t *f, option_t option) {
     if (*c == '|') fmt_text(f, ", "); /* a bar would end the cell */
     else fmt_char(f, *c);
   }
-  fmt_text(f, info->when == OPTION_SET_AT_START ? " | at start | " : " | any time | ");
-  fmt_text(f, info->what);
-  fmt_text(f, " |\n");
+  const char *when = info->when == OPTION_SET_AT_START ? "at start" : "any time";
+  fmt_print(f, " | %s | %s |\n", when, info->what);
 }
 
 static void put_options(fmt_t *f) {
@@ -98,15 +93,10 @@ static const figure_t figures[] = {FH_STATISTICS(FIGURE, CLASSES_HERE)};
 static const figure_t class_figures[] = {FH_CLASS_STATISTICS(CLASS_FIGURE)};
 #define HEAP_FIGURE(n, unit, title, sentence) {.name = #n, .label = title, .what = sentence},
 static const figure_t heap_figures[] = {FH_HEAP_STATISTICS(HEAP_FIGURE)};
-#define LENGTH_OF(array) (sizeof(array) / sizeof *(array))
 
 #define TIMING_ROW(name, text, what) "| `" text "` | " what " |\n"
 static void put_cells(fmt_t *f, const char *const *cells, size_t n) {
-  for (size_t i = 0; i < n; i++) {
-    fmt_text(f, "| ");
-    fmt_text(f, cells[i]);
-    fmt_char(f, ' ');
-  }
+  for (size_t i = 0; i < n; i++) fmt_print(f, "| %s ", cells[i]);
   fmt_text(f, "|\n");
 }
 
@@ -121,19 +111,19 @@ static void put_statistics(fmt_t *f) {
        "\n"
        "| name | in the text | unit | what it is | where it comes from |\n"
        "| --- | --- | --- | --- | --- |\n");
-  for (size_t i = 0; i < LENGTH_OF(figures); i++) {
+  for (size_t i = 0; i < ARRAY_LENGTH(figures); i++) {
     const figure_t *r = &figures[i];
     char name[64];
+    if (r->name == NULL) continue;
     snprintf(name, sizeof name, "`%s`", r->name);
-    if (r->name != NULL)
-      put_cells(f, (const char *[]){name, r->label, r->unit, r->what, r->from}, 5);
+    put_cells(f, (const char *[]){name, r->label, r->unit, r->what, r->from}, 5);
   }
   fmt_text(f, "\n"
               "Of each size class (`classes`), and of all together (`total`):\n"
               "\n"
               "| name | what it is |\n"
               "| --- | --- |\n");
-  for (size_t i = 0; i < LENGTH_OF(class_figures); i++) {
+  for (size_t i = 0; i < ARRAY_LENGTH(class_figures); i++) {
     char name[64];
     snprintf(name, sizeof name, "`%s`", class_figures[i].name);
     put_cells(f, (const char *[]){name, class_figures[i].what}, 2);
@@ -158,7 +148,7 @@ static void put_statistics(fmt_t *f) {
            "alone. A heap goes on to the next thread when its own ends. A first-class heap is\n"
            "also told by `fh_heap_stats_get`.\n"
            "\n| name | in the text | what it is |\n| --- | --- | --- |\n");
-  for (size_t i = 0; i < LENGTH_OF(heap_figures); i++) {
+  for (size_t i = 0; i < ARRAY_LENGTH(heap_figures); i++) {
     char name[64];
     snprintf(name, sizeof name, "`%s`", heap_figures[i].name);
     put_cells(f, (const char *[]){name, heap_figures[i].label, heap_figures[i].what}, 3);
@@ -208,7 +198,7 @@ static void put_field(fmt_t *f, const figure_t *r, int width) {
 static void put_header(fmt_t *f) {
   const char *section = "";
   fmt_text(f, "typedef struct fh_class_stats {\n");
-  for (size_t i = 0; i < LENGTH_OF(class_figures); i++) put_field(f, &class_figures[i], 24);
+  for (size_t i = 0; i < ARRAY_LENGTH(class_figures); i++) put_field(f, &class_figures[i], 24);
   fmt_text(f, "} fh_class_stats_t;\n"
               "\n"
               "enum { FH_CLASSES = 72 };\n"
@@ -219,7 +209,7 @@ static void put_header(fmt_t *f) {
                         .name = "struct_size",
                         .what = "the caller's sizeof(fh_stats_t): later versions add to the end"},
             27);
-  for (size_t i = 0; i < LENGTH_OF(figures); i++) {
+  for (size_t i = 0; i < ARRAY_LENGTH(figures); i++) {
     const figure_t *r = &figures[i];
     if (r->name == NULL) {
       fmt_text(f, "  fh_class_stats_t total;\n  fh_class_stats_t classes[FH_CLASSES];\n");
@@ -271,7 +261,7 @@ static int check(const table_t *table, const char *path, const char *page) {
 
 int main(int argc, char **argv) {
   static char page[64 << 10];
-  for (size_t i = 0; i < LENGTH_OF(tables) && argc >= 2; i++) {
+  for (size_t i = 0; i < ARRAY_LENGTH(tables) && argc >= 2; i++) {
     fmt_t f;
     if (strcmp(argv[1], tables[i].name) != 0) continue;
     fmt_start(&f, page, sizeof page, NULL, NULL);

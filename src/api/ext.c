@@ -7,6 +7,7 @@
 #include <errno.h>
 
 #include "../arena/added.h"
+#include "../heap/bytes.h"
 #include "../heap/stats.h"
 #include "../heap/upkeep.h"
 

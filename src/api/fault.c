@@ -146,18 +146,11 @@ static bool find_block(const void *p, block_t *found) {
   return true;
 }
 
-static void set_stack(guard_stack_t *stack, uint32_t thread, const uintptr_t *frames,
-                      size_t count) {
-  for (size_t i = 0; i < count; i++) atomic64_store_relaxed(&stack->frames[i], frames[i]);
-  atomic32_store_relaxed(&stack->count, (uint32_t)count);
-  atomic32_store_relaxed(&stack->thread, thread);
-}
-
 static void find_stack(guard_stack_t *stack, const sampled_t *block) {
   const uintptr_t *frames;
   const callstack_t *s = callstack_at(sampled_stack(block), &frames);
   size_t count = s != NULL ? min_size(callstack_length(s), GUARD_FRAMES) : 0;
-  set_stack(stack, atomic32_load_relaxed(&block->thread), frames, count);
+  guard_set_stack(stack, atomic32_load_relaxed(&block->thread), frames, count);
 }
 
 /* Of a double free, which is an invalid pointer if something else lies there now: the free before,
@@ -177,7 +170,7 @@ cold void api_put_block(fmt_t *out, const char *what, const void *p) {
   if (t == NULL) return;
   guard_note_stack(&t->here);
   if (b.sampled != NULL) find_stack(&t->allocation, b.sampled);
-  if (was_freed) set_stack(&t->release, before.thread, before.frames, before.frame_count);
+  if (was_freed) guard_set_stack(&t->release, before.thread, before.frames, before.frame_count);
   add_frames(t, &t->release);
   find_names(t, &t->here, &t->allocation);
   if (was_freed) {

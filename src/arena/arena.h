@@ -91,7 +91,6 @@ typedef struct {
   atomic64_t spans;
   /* of 4 KiB, of spans: free (runs.h), and of those, in memory for nobody */
   atomic64_t free_pages, absent_pages;
-  atomic64_t gone_pages;         /* those that went back, and were not claimed again */
 } aligned_to(64) arena_counts_t; /* lines of their own: all threads write to them */
 extern hidden arena_counts_t arena_counts;
 

@@ -1,6 +1,6 @@
 /* bitmap.h - bits that are claimed and given back without a lock                     layer 3: arena
  * Owns:    nothing: the words are the caller's. A bit that is set is free to be claimed.
- * Called by: arena, stock.   Calls: bits.
+ * Called by: arena, slab, stock.   Calls: bits.
  * Threads: any. Progress: a compare-and-swap fails only because another thread claimed or gave back
  *          bits of that word.
  * Sync:    S-bit  bitmap_release (release) -> every claim (acquire): what was done to the thing
@@ -13,6 +13,11 @@
 #include "../base/bits.h"
 
 #define BITMAP_NONE ((size_t)-1)
+
+/* Is it free? relaxed: a moment's truth */
+static inline bool bitmap_has(const atomic64_t *words, size_t n) {
+  return (atomic64_load_relaxed(&words[n / 64]) >> n % 64 & 1) != 0;
+}
 
 /* The lowest free bit at or above word `from`, claimed; BITMAP_NONE if there is none. */
 hidden size_t bitmap_claim_one(atomic64_t *words, size_t word_count, size_t from);

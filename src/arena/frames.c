@@ -88,7 +88,7 @@ static bool make_huge(const arena_t *a, size_t frame) {
 
 bool frames_begins(const void *slice) {
   return arena_slice(slice) % FRAME_SLICES == 0 && are_wanted() && !arena_of(slice)->is_pinned &&
-         pace_is_due(&frames.fresh.pace, os_now_ms(), 0) && os_has_huge_pages();
+         !pace_is_waiting(&frames.fresh.pace) && os_has_huge_pages();
 }
 
 /* The system wants one page of a frame to be there. */

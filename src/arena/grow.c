@@ -258,29 +258,9 @@ static uint64_t group_to_unmap(const arena_t *a, size_t word) {
   return ~(free | gone) == 0 ? free : 0;
 }
 
-/* One slice of the group is unmapped, and mapped again. REFUSED: the system does not give back what
- * it gets, so nothing would be gained by unmapping more. */
-typedef enum { NOT_TRIED, GIVEN, REFUSED } trial_t;
-static trial_t try_one(arena_t *a, size_t word) {
-  uint64_t free = group_to_unmap(a, word),
-           bit = bitmap_claim_some(&a->free[word], bits_lowest_one(free));
-  size_t slice = word * 64 + (bit == 0 ? 0 : bits_lowest(bit)), dirty = 0;
-  void *at = arena_address(a, slice);
-  if (bit == 0) return NOT_TRIED;
-  if (arena_is_read(at, 1) || !os_unmap(at, SLICE_SIZE)) {
-    arena_put_back(a, word, bit);
-    return NOT_TRIED;
-  }
-  note_unmapped(a, slice, 1, &dirty);
-  atomic64_add_relaxed(&arena_counts.dirty, (uint64_t)0 - dirty);
-  size_t again = map_again(a, slice, 1);
-  if (again == 1) slices_give_back(a, slice, 1);
-  return again != NO_MEMORY ? GIVEN : REFUSED;
-}
-
-/* The group's free slices; how many. */
-static size_t unmap_group(arena_t *a, size_t word) {
-  uint64_t free = group_to_unmap(a, word), claimed = bitmap_claim_some(&a->free[word], free);
+/* These free slices of the group; how many went. */
+static always_inline size_t unmap_group(arena_t *a, size_t word, uint64_t free) {
+  uint64_t claimed = bitmap_claim_some(&a->free[word], free);
   if (claimed == 0) return 0;
   bool is_whole = claimed == free && !arena_is_read(arena_address(a, word * 64), 64);
   size_t unmapped = 0, dirty = 0;
@@ -297,6 +277,17 @@ static size_t unmap_group(arena_t *a, size_t word) {
   return unmapped;
 }
 
+/* One slice of the group is unmapped, and mapped again. REFUSED: the system does not give back what
+ * it gets, so nothing would be gained by unmapping more. */
+typedef enum { NOT_TRIED, GIVEN, REFUSED } trial_t;
+static trial_t try_one(arena_t *a, size_t word) {
+  uint64_t bit = bits_lowest_one(group_to_unmap(a, word));
+  if (unmap_group(a, word, bit) == 0) return NOT_TRIED;
+  size_t slice = word * 64 + bits_lowest(bit), again = map_again(a, slice, 1);
+  if (again == 1) slices_give_back(a, slice, 1);
+  return again != NO_MEMORY ? GIVEN : REFUSED;
+}
+
 /* After a refusal it is not tried again for some ms, twice as many each time. */
 static pace_t unmap_trials;
 
@@ -310,13 +301,13 @@ bool arena_unmap_free(void) {
   size_t unmapped = 0;
   unsigned refusals = 0;
   trial_t trial = NOT_TRIED;
-  if (!pace_is_due(&unmap_trials, os_now_ms(), 0)) return false;
+  if (pace_is_waiting(&unmap_trials)) return false;
   for (size_t i = 0; i < arena_count(); i++) {
     arena_t *a = arena_at(i);
     for (size_t word = 0; a != NULL && word < ARENA_WORDS; word++) {
       if (group_to_unmap(a, word) == 0) continue;
       if (trial != GIVEN) trial = try_one(a, word);
-      if (trial == GIVEN) unmapped += unmap_group(a, word);
+      if (trial == GIVEN) unmapped += unmap_group(a, word, group_to_unmap(a, word));
       if (trial == REFUSED && ++refusals == GIVEN_TRIES) return note_in_vain(), false;
     }
   }

@@ -72,21 +72,19 @@ static void calm(learned_t *l, uint32_t now) {
   atomic32_cas_relaxed(&l->doublings, &before, before - min_size(passed / CALM_MS, before));
 }
 
-size_t patience_free_pages(void) {
+uint64_t patience_free_pages(void) {
   uint64_t all = atomic64_load_relaxed(&arena_counts.spans) * ARENA_SPAN_PAGES;
   uint32_t doublings = atomic32_load_relaxed(&spans.doublings);
   if (doublings != 0) calm(&spans, os_now_ms());
-  uint64_t part = (all / DIRTY_PART) << doublings;
-  return min_size(part, all / SPANS_PART) + patience_budget() * TOUCHED_ALL;
+  uint64_t part = (all / DIRTY_PART) << doublings, budget = patience_budget();
+  return min_size(part, all / SPANS_PART) + budget * TOUCHED_ALL;
 }
 
 /* Whether under pressure or not: a program beyond memory_soft would pay for each block. */
 void patience_note_pages(unsigned n) {
-  int64_t gone = (int64_t)atomic64_load_relaxed(&arena_counts.gone_pages);
-  if (n == 0 || gone <= 0) return;
-  uint64_t left = (uint64_t)gone - min_size((size_t)gone, n);
-  atomic64_add_relaxed(&arena_counts.gone_pages, left - (uint64_t)gone);
-  uint64_t slices = (uint64_t)gone / TOUCHED_ALL - left / TOUCHED_ALL;
+  static atomic64_t pages;
+  uint64_t before = atomic64_add_relaxed(&pages, n);
+  uint64_t slices = (before + n) / TOUCHED_ALL - before / TOUCHED_ALL;
   if (slices != 0) regret(&spans, os_now_ms(), slices);
 }
 

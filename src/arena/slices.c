@@ -146,8 +146,8 @@ size_t slices_claim(arena_t *a, size_t n, size_t alignment) {
 
 bool slices_are_valid(const arena_t *a, size_t first, size_t n, bool are_free) {
   for (size_t i = first; i < first + n; i++) {
-    bool is_dirty = atomic64_load_relaxed(&arena_maps(a)->dirty[i / 64]) >> i % 64 & 1;
-    HOLDS(A1, (atomic64_load_relaxed(&a->free[i / 64]) >> i % 64 & 1) == are_free);
+    bool is_dirty = bitmap_has(arena_maps(a)->dirty, i);
+    HOLDS(A1, bitmap_has(a->free, i) == are_free);
     HOLDS(A2, i >= a->first && i < atomic64_load_relaxed(&a->mapped));
     HOLDS(A4, is_dirty || arena_maps(a)->touched[i] == 0);
   }

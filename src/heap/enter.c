@@ -236,7 +236,7 @@ void heap_do_due(heap_t *h) {
   trace_drop_stale();
   heap_t *own = heap_of_thread();
   if (own != NULL && unlikely(!users_are_settled(heap_number(own)))) settle_own();
-  if (h->keeps_pages) paged_settle_most(h);
+  if (h->keeps_pages || h->counts_pages) paged_settle(h);
   if (unlikely(h->trims_seen != (uint16_t)atomic32_load_relaxed(&heap_trims))) heap_answer_trim(h);
   if (unlikely(h->reserve != RESERVE_DENIED) && !budget_is_spent(2 * SLICE_SIZE))
     h->reserve = RESERVE_DENIED;

@@ -251,8 +251,7 @@ static void end_moved(sleeper_t *s) {
   heap_t *to = s->to;
   if (to == NULL) return;
   s->to = NULL;
-  held_add(to);
-  heap_end(to);
+  heap_end_another(to);
 }
 
 /* Each step is done for all of the first `n`, and then there is a fence. */

@@ -1,6 +1,6 @@
 /* sleepers.h - what the heaps of sleeping threads keep, taken without their help      layer 6: heap
  * Owns:    `is_taken`, `moved_ready` and `moved_freed` of a heap.
- *          Called by: enter.c, stats.c, upkeep.c.   Calls: stock, slab, arena, os.
+ *          Called by: enter.c, bytes.c, upkeep.c.   Calls: stock, slab, arena, os.
  * Threads: any. One takes at a time; another that comes meanwhile does nothing. The threads whose
  *          heaps these are may wake up at any moment, and wait for nobody. While one takes, the
  *          system keeps its signals back.

@@ -6,7 +6,6 @@
 #include "../os/container.h"
 #include "../stock/stock.h"
 #include "enter.h"
-#include "sleepers.h"
 #include "visit.h"
 
 /* What the rows have of all, or of one heap. */
@@ -188,61 +187,4 @@ void heap_stats_each(heap_stats_row_t *row, void *context) {
     if (is_claimed || all.of[i].slabs != 0 || all.of[i].net_bytes != 0) row(&all.of[i], context);
   }
   os_unmap(all.of, size);
-}
-
-/* ---- bytes of a thread ----------------------------------------------------------------------- */
-
-static __thread thread_bytes_t began __attribute__((tls_model("initial-exec")));
-static __thread bool has_begun __attribute__((tls_model("initial-exec")));
-
-/* Marked as by every operation at once, so that no handler takes a block of its lists meanwhile. */
-static held_t held_marked(heap_t *h) {
-  bool is_own = h == heap_of_thread();
-  uint8_t busy = h->busy;
-  uint64_t limit = heap_here.limit;
-  uintptr_t window = heap_here.window;
-  h->busy = 1;
-  if (is_own) here_mark();
-  signal_fence();
-  held_t held = sleepers_held(h);
-  signal_fence();
-  if (is_own) {
-    heap_here.window = window;
-    heap_here.limit = limit;
-  }
-  h->busy = busy;
-  return held;
-}
-
-/* What the thread's heaps hold was taken, and is not the program's. */
-static thread_bytes_t so_far(void) {
-  for (;;) { /* Progress: a further round means that a handler has allocated or freed */
-    held_t all = {0, 0};
-    uint64_t taken = atomic64_load_relaxed(&slab_thread.taken),
-             binned = atomic64_load_relaxed(&slab_thread.binned);
-    /* Bound: the depth of its handlers */
-    for (heap_t *h = heap_of_thread(); h != NULL; h = atomic_ptr_load_relaxed(&h->nested)) {
-      held_t held = held_marked(h);
-      all.ready += held.ready;
-      all.freed += held.freed;
-    }
-    if (taken == atomic64_load_relaxed(&slab_thread.taken) &&
-        binned == atomic64_load_relaxed(&slab_thread.binned))
-      return (thread_bytes_t){binned - all.ready, binned - taken + all.freed};
-  }
-}
-
-/* From the first moment what comes and goes is counted, by handlers too. */
-thread_bytes_t heap_thread_bytes(void) {
-  bool is_first = !has_begun;
-  slab_thread.is_asked = true;
-  signal_fence();
-  thread_bytes_t now = so_far();
-  if (!has_begun) { /* else a handler was here first */
-    began = now;
-    signal_fence();
-    has_begun = true;
-  }
-  if (is_first) return (thread_bytes_t){0, 0};
-  return (thread_bytes_t){now.allocated - began.allocated, now.freed - began.freed};
 }

@@ -1,7 +1,7 @@
 /* stats.h - adds up what is counted everywhere                                        layer 6: heap
- * Owns:    where a thread's bytes begin. Reading raises the peaks of classes (tally.h).
+ * Owns:    nothing. Reading raises the peaks of classes (tally.h).
  *          Called by: api.   Calls: visit, enter, stock, slab, arena, support, os.
- * Threads: any; stops nobody. A thread's bytes are its own, and its handlers'. */
+ * Threads: any; stops nobody. */
 #pragma once
 
 #include "../../include/freehold/freehold.h"
@@ -18,10 +18,5 @@ typedef struct {
  * numbers. With none, if there is no memory for the sums. Visits every slab. */
 typedef void heap_stats_row_t(const heap_stats_t *stats, void *context);
 hidden void heap_stats_each(heap_stats_row_t *row, void *context);
-/* Bytes since the calling thread first asked; both are 0 then. */
-typedef struct {
-  uint64_t allocated, freed;
-} thread_bytes_t;
-hidden thread_bytes_t heap_thread_bytes(void);
 /* Bytes of live blocks, and free blocks of slabs, without a visit. */
 hidden void heap_sums(uint64_t *live, uint64_t *free);

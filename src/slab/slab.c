@@ -305,7 +305,7 @@ bool slab_slices_are_valid(const slab_t *s) {
   size_t first = arena_slice(arena_described(s));
   size_t n = max_size(atomic32_load_relaxed(&s->slices), 1);
   for (size_t i = first; i < first + n; i++) {
-    HOLDS(I5, (atomic64_load_relaxed(&a->free[i / 64]) >> i % 64 & 1) == 0);
+    HOLDS(I5, !bitmap_has(a->free, i));
     HOLDS(I5, i == first || slab_kind(slab_word(s + (i - first))) == SLAB_NONE);
   }
   return true;

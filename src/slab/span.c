@@ -132,10 +132,19 @@ static void count_absent(const slab_t *s, uint64_t pages, int sign) {
     atomic64_add_relaxed(&arena_counts.absent_pages, (uint64_t)(sign * (int)bits_count(absent)));
 }
 
-/* Pages are to be a block's. Those that had gone to the system have to come back. */
+/* The third slice's: pages that went back to the system, and that nobody has claimed since. */
+static atomic64_t *gone_of(const slab_t *s) {
+  return &slab_of((void *)(slab_base(s) + 2 * SLICE_SIZE))->pages;
+}
+
+/* Pages are to be a block's. Those that had gone have to come back. */
 static void count_wanted(const slab_t *s, uint64_t pages) {
+  if (untouched(s, pages) == 0) return;
   count_absent(s, pages, -1);
-  patience_note_pages(bits_count(untouched(s, pages)));
+  uint64_t gone = atomic64_load_relaxed(gone_of(s)) & pages;
+  if (gone == 0) return;
+  atomic64_and_relaxed(gone_of(s), ~gone);
+  patience_note_pages(bits_count(gone));
 }
 
 unsigned span_touched(const slab_t *ended) {
@@ -243,6 +252,7 @@ void *span_begin(void *base, bool is_clean, unsigned n) {
   note_begun(s);
   *arena_touched_last(base, SPAN_SLICES) = TOUCHED_ALL;
   atomic64_store_relaxed(&s->touched_pages, is_clean ? 0 : all_pages);
+  atomic64_store_relaxed(gone_of(s), 0);
   void *p = begin_run(&at, n);
   count_absent(s, all_pages & ~pages, 1);
   atomic64_or_seq_cst(&s->pages, all_pages & ~pages); /* S-run, S-room */
@@ -409,8 +419,8 @@ static bool discard_pages(slab_t *s, uint64_t pages) {
     size_t bytes = (size_t)n << SPAN_PAGE_SHIFT;
     if (!arena_discard(run_at(s, first), bytes)) return false;
     atomic64_add_relaxed(&arena_counts.purged, bytes);
-    atomic64_add_relaxed(&arena_counts.gone_pages, n);
     atomic64_and_relaxed(&s->touched_pages, ~bits_run(first, n));
+    atomic64_or_relaxed(gone_of(s), bits_run(first, n));
   }
   return true;
 }
@@ -485,8 +495,6 @@ bool span_is_valid(const slab_t *s) {
   }
   unsigned level = room_of(free);
   if (level == NO_LEVEL) return true;
-  size_t number = order_of(s);
-  uint64_t roomy = atomic64_load_relaxed(&arena_maps(arena_of(s))->roomy[level][number / 64]);
-  HOLDS(R2, (roomy >> number % 64 & 1) != 0);
+  HOLDS(R2, bitmap_has(arena_maps(arena_of(s))->roomy[level], order_of(s)));
   return true;
 }

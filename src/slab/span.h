@@ -21,7 +21,7 @@ enum {
   SPAN_SLICES = 4,
   SPAN_PAGE_SHIFT = TOUCHED_SHIFT,
   SPAN_PAGE = 1 << SPAN_PAGE_SHIFT, /* bytes: a page here, whatever the system's pages are */
-  SPAN_PAGES = 64,
+  SPAN_PAGES = ARENA_SPAN_PAGES,
   SPAN_LEAST = 5, /* pages of the shortest run: less is for slabs */
   SPAN_MOST = 32, /* and of the longest */
 };

@@ -76,13 +76,17 @@ static guard_slot_t *take_slot(guard_t *g) {
   return NULL;
 }
 
+void guard_set_stack(guard_stack_t *stack, uint32_t thread, const uintptr_t *frames, size_t count) {
+  for (size_t i = 0; i < count; i++) atomic64_store_relaxed(&stack->frames[i], frames[i]);
+  atomic32_store_relaxed(&stack->count, (uint32_t)count);
+  atomic32_store_relaxed(&stack->thread, thread);
+}
+
 void guard_note_stack(guard_stack_t *stack) {
   uintptr_t frames[GUARD_FRAMES];
   bool by_tables = option_get(OPTION_profile_stack) == STACK_TABLES;
   unsigned count = os_backtrace(frames, GUARD_FRAMES, by_tables);
-  for (unsigned i = 0; i < count; i++) atomic64_store_relaxed(&stack->frames[i], frames[i]);
-  atomic32_store_relaxed(&stack->count, count);
-  atomic32_store_relaxed(&stack->thread, os_thread_number());
+  guard_set_stack(stack, os_thread_number(), frames, count);
 }
 
 /* ---- blocks ---------------------------------------------------------------------------------- */
@@ -200,8 +204,7 @@ size_t guard_metadata(void) {
 bool guard_is_valid(void) {
   const guard_t *g = atomic_ptr_load_relaxed(&guard_record);
   for (size_t i = 0; g != NULL && i < GUARD_SLOTS; i++) {
-    bool is_ready = atomic64_load_relaxed(&g->ready[i / 64]) >> i % 64 & 1;
-    HOLDS(G1, !is_ready || state_of(&g->slots[i]) != GUARD_LIVE);
+    HOLDS(G1, !bitmap_has(g->ready, i) || state_of(&g->slots[i]) != GUARD_LIVE);
   }
   return true;
 }

@@ -79,5 +79,7 @@ hidden void guard_note_asked(const void *p, size_t size);
 hidden guard_slot_t *guard_next(size_t *number);
 hidden size_t guard_resident(const guard_slot_t *s); /* bytes */
 hidden void guard_note_stack(guard_stack_t *stack);  /* the caller's */
-hidden size_t guard_metadata(void);                  /* bytes of the record */
-hidden bool guard_is_valid(void);                    /* while nobody allocates or frees */
+hidden void guard_set_stack(guard_stack_t *stack, uint32_t thread, const uintptr_t *frames,
+                            size_t count);
+hidden size_t guard_metadata(void); /* bytes of the record */
+hidden bool guard_is_valid(void);   /* while nobody allocates or frees */

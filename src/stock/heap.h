@@ -110,8 +110,8 @@ typedef struct {
   uint8_t first_run[SPAN_LEVELS], next_run[PAGE_RUNS_KEPT];
   uint32_t kept_runs, kept_lengths;
   uint16_t kept_pages;
-  /* how many these may be, as last settled; how many of that beyond its due; pages that it gave
-   * back and has not claimed again */
+  /* how many these may be, as last settled; up to how many of that beyond its due; pages that it
+   * had no room for and has not claimed again */
   uint16_t pages_most, more_pages, missed_pages;
   uint8_t next_page_run; /* the place that makes room next */
   int16_t free_pages;    /* more or less of spans than in arena_counts: runs.h */

@@ -236,8 +236,7 @@ static bool are_touched(const slab_t *s, size_t n) {
 static bool are_claimed(const slab_t *s, size_t n) {
   arena_t *a = arena_of(s);
   size_t free = 0, first = arena_slice((void *)slab_base(s));
-  for (size_t i = first; i < first + n; i++)
-    free += atomic64_load_relaxed(&a->free[i / 64]) >> i % 64 & 1;
+  for (size_t i = first; i < first + n; i++) free += bitmap_has(a->free, i);
   return free == 0;
 }
 

@@ -10,6 +10,7 @@
 enum {
   SPREAD = 7,         /* spans from heap to heap, so that threads rarely meet at one word */
   SPANS_WAIT_MS = 16, /* after there was no memory for one */
+  GIVEN_AT_ONCE = 8,  /* runs that a heap gives back to make room: for one of any length */
 };
 
 static size_t pages_for(size_t size) { return (size + SPAN_PAGE - 1) >> SPAN_PAGE_SHIFT; }
@@ -19,9 +20,8 @@ static uint64_t bytes_in_pages(unsigned pages) { return (uint64_t)pages << SPAN_
  * every block for a while after a span could not be had: each attempt costs system calls. */
 static out_of_line void *begin_span(heap_t *h, unsigned n) {
   static pace_t refusals;
-  bool clean, was_refused = atomic32_load_relaxed(&refusals.wait) != 0;
-  if (budget_is_spent(SPAN_SIZE) || (was_refused && !pace_is_due(&refusals, os_now_ms(), 0)))
-    return NULL;
+  bool clean;
+  if (budget_is_spent(SPAN_SIZE) || pace_is_waiting(&refusals)) return NULL;
   void *base = magazine_claim(h, SPAN_SLICES, SPAN_SLICES, 0, &clean);
   if (base == NULL) return pace_note(&refusals, os_now_ms(), SPANS_WAIT_MS), NULL;
   runs_count_free(h, SPAN_PAGES - (int)n);
@@ -38,13 +38,25 @@ static void give_run_back(heap_t *h, void *p, unsigned n) {
   else magazine_put_run(h, ended, SPAN_SLICES, SPAN_SLICES, TOUCHED_ALL);
 }
 
+/* Does it keep too many to keep `n` pages more? 0: too many in any case. */
+static bool keeps_too_many(const heap_t *h, unsigned n) {
+  return n == 0 ? h->own->kept_pages > h->own->pages_most : !runs_have_room(h, n);
+}
+
+/* Some, if so: the rest goes by and by. */
+static void give_some_back(heap_t *h, unsigned n) {
+  for (int i = 0; i < GIVEN_AT_ONCE && h->keeps_pages && keeps_too_many(h, n); i++) {
+    run_t run = runs_take_any(h);
+    give_run_back(h, run_pages_at(run), run_page_count(run));
+  }
+}
+
 /* Of a span that is there. Pages that went back to the system count anew for the limit. */
 static void *claim_paged(heap_t *h, unsigned n) {
   void *p = span_claim(n, heap_number(h) * SPREAD);
   if (p == NULL) return NULL;
   runs_count_free(h, -(int)n);
-  runs_note_claimed(h, n);
-  if (likely(!budget_is_spent(0))) return p;
+  if (likely(!budget_is_spent(0))) return runs_note_claimed(h, n), p;
   span_forget_block(p);
   give_run_back(h, p, n);
   return NULL;
@@ -61,22 +73,17 @@ void *paged_malloc(heap_t *h, size_t size, size_t alignment) {
   return p;
 }
 
-static void give_more_back(heap_t *h, void *p, unsigned n) {
-  runs_note_given(h, n);
-  give_run_back(h, p, n);
-}
-
-void paged_settle_most(heap_t *h) {
+void paged_settle(heap_t *h) {
   size_t most = min_size(magazine_pages_most(h), PAGE_RUNS_KEPT * SPAN_MOST);
   h->own->pages_most = (uint16_t)most;
+  give_some_back(h, 0);
 }
 
-/* For `n` pages, among those that the heap keeps. */
+/* Is there room for `n` pages, perhaps in place of others? */
 static out_of_line bool make_page_room(heap_t *h, unsigned n) {
-  paged_settle_most(h);
-  /* Bound: PAGE_RUNS_KEPT */
-  for (run_t before; (before = runs_make_room(h, n)) != 0;)
-    give_more_back(h, run_pages_at(before), run_page_count(before));
+  runs_note_given(h, n);
+  paged_settle(h);
+  if (n <= h->own->pages_most) give_some_back(h, n);
   return runs_have_room(h, n);
 }
 
@@ -84,7 +91,7 @@ void paged_free(heap_t *h, void *p, const char *call) {
   unsigned n = span_end_block(p, call);
   large_count(h, -1, 0 - bytes_in_pages(n));
   if (h == NULL) return give_run_back(h, p, n);
-  if (unlikely(!runs_have_room(h, n)) && !make_page_room(h, n)) return give_more_back(h, p, n);
+  if (unlikely(!runs_have_room(h, n)) && !make_page_room(h, n)) return give_run_back(h, p, n);
   runs_put(h, p, n);
 }
 

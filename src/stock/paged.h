@@ -15,8 +15,8 @@ static inline bool paged_fits(size_t size, size_t alignment) {
 /* NULL: it is not, or there is no memory for a span; a large block may do. */
 hidden void *paged_malloc(heap_t *h, size_t size, size_t alignment);
 hidden void paged_free(heap_t *h, void *p, const char *call); /* h: or NULL */
-/* Settles anew how many pages the heap may keep in runs. */
-hidden void paged_settle_most(heap_t *h);
+/* Settles anew how many pages the heap may keep in runs. It gives some back if it has more. */
+hidden void paged_settle(heap_t *h);
 /* Can it be so long, if it is a block for `size` bytes? */
 hidden bool paged_may_have(size_t usable, size_t size);
 /* In place; `usable`: what it has. What was counted for the thread changes, too. */

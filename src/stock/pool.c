@@ -267,7 +267,7 @@ void pool_settle(heap_t *h) {
 bool pool_is_valid(void) {
   uint64_t pages = 0, kept = 0;
   for (size_t i = 0; i < pool_size(); i++) {
-    bool is_claimed, has_bit = atomic64_load_relaxed(&rests[i / 64]) >> i % 64 & 1;
+    bool is_claimed, has_bit = bitmap_has(rests, i);
     const heap_t *h = pool_at(i, &is_claimed);
     uint32_t rests_with = h != NULL ? atomic32_load_relaxed(&h->resting_pages) : 0;
     HOLDS(P2, has_bit == (rests_with != 0) && !(has_bit && is_claimed));

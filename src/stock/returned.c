@@ -68,11 +68,6 @@ static bool is_too_short(const heap_t *h, unsigned c) {
   return h->returned_room[c] == 0 && h->returned_most[c] >= longest(h, c);
 }
 
-/* Written only if need be: its page may be untouched. */
-static void end_shortness(heap_t *h, unsigned c) {
-  if (lengthened(h, c)->was_short) lengthened(h, c)->was_short = false;
-}
-
 /* No block is kept while the heap owns few slabs of the class: to adopt others is better then. */
 static void renew_allowance(heap_t *h, unsigned c) {
   ASSERT(h->aside->returned[c] == 0);
@@ -143,8 +138,8 @@ void returned_give_up(heap_t *h, unsigned c) {
 
 void returned_forget(heap_t *h) {
   for (unsigned c = MEDIUM_CLASS - 1; (c = heap_next_class(h, c)) != 0;) {
-    while (lengthened(h, c)->doublings != 0) shorten(h, c); /* Bound: DOUBLED_MOST */
-    end_shortness(h, c);
+    while (lengthened(h, c)->doublings != 0) shorten(h, c);               /* Bound: DOUBLED_MOST */
+    if (lengthened(h, c)->was_short) lengthened(h, c)->was_short = false; /* as in returned_move */
   }
 }
 

@@ -14,7 +14,7 @@ enum {
   REST_MS = 4000,    /* after the system has kept some it is asked for no more for so long */
   LOOK_TIMES = 16,   /* one free in so many looks how many pages are free */
   WALK_MS = 100,     /* from a walk over all spans that was hardly worth it to the next */
-  MUCH_MISSED = 512, /* pages that it gave back and has not claimed again: it is done with more */
+  MUCH_MISSED = 512, /* so many or twice, four times as many: it is done with other things too */
   CLAIMED_TIMES =
     2, /* so much a claimed page counts against these, or chance would make them many */
 };
@@ -35,10 +35,6 @@ static unsigned least_to_go(void) {
   if (delay < 0) return 0;
   if (delay == 0 || option_get(OPTION_purge_budget) == 0 || budget_is_spent(SLICE_SIZE)) return 1;
   return pages_in_memory() > (int64_t)patience_free_pages() ? LEAST_TO_GO : 0;
-}
-
-static bool was_refused(void) {
-  return atomic32_load_relaxed(&refusals.wait) != 0 && !pace_is_due(&refusals, os_now_ms(), 0);
 }
 
 static void add_free(int pages) {
@@ -66,7 +62,7 @@ void runs_settle(heap_t *h) {
 
 static out_of_line slab_t *give_to_system(void *p, unsigned n, unsigned least) {
   bool is_refused;
-  if (was_refused()) return span_free(p, n);
+  if (pace_is_waiting(&refusals)) return span_free(p, n);
   slab_t *ended = span_free_to_system(p, n, least, &is_refused);
   if (is_refused) pace_note(&refusals, os_now_ms(), REST_MS);
   return ended;
@@ -101,11 +97,6 @@ void runs_release(slab_t *ended) {
 
 /* ---- at the hard limit ----------------------------------------------------------------------- */
 
-/* So that a walk over all spans is worth it. */
-static bool is_much_free(void) {
-  return pages_in_memory() > (int64_t)atomic64_load_relaxed(&arena_counts.spans);
-}
-
 bool runs_may_give_room(const heap_t *h, size_t size) {
   if (option_get(OPTION_memory_limit) == 0) return false;
   int64_t pages = pages_in_memory() + (int64_t)FREE_STEP * users_count();
@@ -128,7 +119,7 @@ bool runs_give_room(size_t size) {
   uint32_t now = os_now_ms();
   if (runs_may_give_room(NULL, size) && budget_is_spent(size) &&
       (is_enough_since(size) || pace_is_due(&walks, now, 0))) {
-    bool is_worth_it = is_much_free();
+    bool is_worth_it = pages_in_memory() > (int64_t)atomic64_load_relaxed(&arena_counts.spans);
     for (size_t i = 0; i < arena_count(); i++) {
       arena_t *a = arena_at(i);
       for (size_t group = 0; a != NULL && group < ARENA_GROUPS; group++) span_rest(a, group, true);
@@ -182,24 +173,19 @@ static void put_in_place(heap_t *h, unsigned at, run_t run) {
 }
 
 /* One place after the other. */
-run_t runs_make_room(heap_t *h, unsigned n) {
-  uint32_t runs = h->own->kept_runs;
-  if (runs == 0 || runs_have_room(h, n)) return 0;
-  uint32_t from_next = runs & ALL_RUNS << h->own->next_page_run;
+run_t runs_take_any(heap_t *h) {
+  uint32_t runs = h->own->kept_runs, from_next = runs & ALL_RUNS << h->own->next_page_run;
   unsigned at = bits_lowest(from_next != 0 ? from_next : runs);
   h->own->next_page_run = (uint8_t)((at + 1) % PAGE_RUNS_KEPT);
   return take_from_place(h, at);
 }
 
 void runs_note_given(heap_t *h, unsigned n) {
-  unsigned missed = h->own->missed_pages + n;
-  if (missed > MUCH_MISSED) {
-    unsigned slices = (missed - MUCH_MISSED) / TOUCHED_ALL;
-    h->own->more_pages = 0;
-    h->trims_due = (uint8_t)min_size(h->trims_due + slices, UINT8_MAX);
-    missed -= slices * TOUCHED_ALL;
-  }
-  h->own->missed_pages = (uint16_t)missed;
+  unsigned before = h->own->missed_pages, now = (unsigned)min_size(before + n, UINT16_MAX);
+  h->own->missed_pages = (uint16_t)now;
+  if (now < MUCH_MISSED || (now ^ before) <= before) return; /* no more bits than before */
+  h->own->more_pages = 0;
+  h->trims_due = CLASS_COUNT;
 }
 
 void runs_note_claimed(heap_t *h, unsigned n) {
@@ -228,7 +214,6 @@ void *runs_take(heap_t *h, unsigned *n) {
 
 static void give_all_pages_back(heap_t *h) {
   unsigned least = least_to_go();
-  h->own->more_pages = h->own->missed_pages = 0;
   while (h->keeps_pages) { /* Bound: PAGE_RUNS_KEPT */
     run_t run = take_of_length(h, bits_lowest(h->own->kept_lengths));
     slab_t *ended = give_pages_back(h, run_pages_at(run), run_page_count(run), least);
@@ -236,8 +221,15 @@ static void give_all_pages_back(heap_t *h) {
   }
 }
 
+/* What its user has learned. Its page may be untouched. */
+static void forget_most(heap_own_t *own) {
+  if ((own->pages_most | own->more_pages | own->missed_pages) == 0) return;
+  own->pages_most = own->more_pages = own->missed_pages = 0;
+}
+
 void runs_empty(heap_t *h) {
   if (h->keeps_pages) give_all_pages_back(h);
+  forget_most(h->own);
   runs_settle(h); /* who looks for free pages next sees these */
 }
 

@@ -30,9 +30,9 @@ static inline unsigned run_page_count(run_t run) { return run & (SPAN_PAGE - 1);
 static inline bool runs_have_room(const heap_t *h, unsigned n) {
   return h->own->kept_runs != ALL_RUNS && h->own->kept_pages + n <= h->own->pages_most;
 }
-/* If not, another run is the caller's. 0: they may, or there is none left. */
-hidden run_t runs_make_room(heap_t *h, unsigned n);
-/* The heap had no room for `n` pages. If that was much, it gives up other things as well. */
+/* One of those that are kept, for there are some. It is the caller's. */
+hidden run_t runs_take_any(heap_t *h);
+/* The heap has no room for `n` pages more. If it has been so for much, it gives up other things. */
 hidden void runs_note_given(heap_t *h, unsigned n);
 /* It kept none of `n` pages. If it has given some back, it should have kept them. */
 hidden void runs_note_claimed(heap_t *h, unsigned n);

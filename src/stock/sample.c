@@ -114,8 +114,7 @@ enum { PEAK_PARTS = 32 }; /* the peak is noted when it has been passed by such a
 static cold void note_peak(uint64_t last, uint64_t live) {
   if (!atomic64_cas_relaxed(&peak_bytes, &last, live)) return;
   for (uint32_t n = 0; n < callstack_count(); n++) {
-    const uintptr_t *frames;
-    callstack_t *s = callstack_at(n, &frames);
+    callstack_t *s = callstack_at(n, NULL);
     if (s == NULL) continue;
     atomic64_store_relaxed(&s->peak.blocks, atomic64_load_relaxed(&s->live.blocks));
     atomic64_store_relaxed(&s->peak.bytes, atomic64_load_relaxed(&s->live.bytes));
@@ -167,9 +166,8 @@ void sample_begin(heap_t *h, unsigned c, void *p, size_t size) {
   if (!sample_is_profiling()) return;
   ASSERT(of.slab == NULL || slab_kind(slab_word(of.slab)) == SLAB_LARGE);
   uint64_t blocks = poisson_weight(size, sample_of(h)->mean);
-  const uintptr_t *unused;
   uint32_t stack = stack_here();
-  callstack_t *s = callstack_at(stack, &unused);
+  callstack_t *s = callstack_at(stack, NULL);
   const void *cell = of.cell == NULL ? NULL : atomic_ptr_load_relaxed(of.cell);
   atomic_ptr_store_relaxed(&block->heap, index_heap(cell));
   atomic32_store_relaxed(&block->since, os_now_ms());
@@ -195,8 +193,7 @@ void sample_note_large(heap_t *h, void *p) {
 
 /* What is freed here was allocated at `stack`. */
 static void note_lifetime(uint32_t stack, uint64_t blocks, uint64_t bytes, uint32_t ms) {
-  const uintptr_t *unused;
-  callstack_t *s = callstack_at(callstack_pair(stack, stack_here()), &unused);
+  callstack_t *s = callstack_at(callstack_pair(stack, stack_here()), NULL);
   uint64_t part = blocks % POISSON_ONE * ms; /* no product has more than 64 bits */
   uint32_t before = atomic32_add_relaxed(&s->lifetime_part, (uint32_t)part) % POISSON_ONE;
   add_weight(&s->freed, blocks, bytes);
@@ -206,11 +203,10 @@ static void note_lifetime(uint32_t stack, uint64_t blocks, uint64_t bytes, uint3
 cold void sample_end(void *p) {
   record_t of = record_of(p);
   sampled_t *block = of.sampled;
-  const uintptr_t *frames;
   uint64_t blocks = sampled_blocks(block), bytes = sampled_bytes(block);
   uint32_t stack = sampled_stack(block);
   if (blocks == 0) return;
-  callstack_t *s = callstack_at(stack, &frames);
+  callstack_t *s = callstack_at(stack, NULL);
   note_lifetime(stack, blocks, bytes,
                 os_ms_between(atomic32_load_relaxed(&block->since), os_now_ms()));
   sampled_set(block, 0, CALLSTACK_UNKNOWN);

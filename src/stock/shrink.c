@@ -45,10 +45,11 @@ void heap_flush_bins(heap_t *h) {
   outbox_flush(h);
 }
 
-/* Takes a step for each slice that the heap has given back, also meanwhile: a class's bin and lists
- * go back, and the frees that were put off. A heap that frees what it had passes through all
- * classes, and keeps next to nothing; then it is the turn of a heap that rests in the pool. Called
- * at the end of a call (heap_exit), where the stack is short. */
+/* Takes a step for each slice of a slab that the heap has given back, also meanwhile, or one for
+ * each class (runs.c). With it a class's bin and lists go back, and the frees that were put off. A
+ * heap that frees what it had passes through all classes, and keeps next to nothing. Then it is the
+ * turn of a heap that rests in the pool. Called at the end of a call (heap_exit), where the stack
+ * is short. */
 bool heap_trim(heap_t *h) {
   bool has_gone_round = false;
   for (; h->trims_due != 0; h->trims_due--) { /* Bound: slabs with blocks in bins */

@@ -119,7 +119,7 @@ callstack_t *callstack_at(uint32_t number, const uintptr_t **frames) {
   table_t *table = find_table();
   if (table == NULL || number >= CALLSTACKS_AND_PAIRS) return NULL;
   callstack_t *s = &table->stacks[number];
-  *frames = frames_of(table, number);
+  if (frames != NULL) *frames = frames_of(table, number);
   /* S-stack */
   return number == CALLSTACK_UNKNOWN || atomic32_load_acquire(&s->count) != 0 ? s : NULL;
 }

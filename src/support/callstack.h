@@ -40,7 +40,7 @@ hidden uint32_t callstack_intern(const uintptr_t *frames, unsigned count);
 /* The number of a pair: where blocks were allocated, and where freed. Its frames are these two
  * numbers. If there is no room: `allocated`. */
 hidden uint32_t callstack_pair(uint32_t allocated, uint32_t freed);
-/* NULL: there is none of that number, or not yet. */
+/* NULL: there is none of that number, or not yet. `frames`: or NULL. */
 hidden callstack_t *callstack_at(uint32_t number, const uintptr_t **frames);
 hidden uint32_t callstack_count(void);     /* numbers given out: below this */
 hidden uint32_t callstack_pairs_end(void); /* likewise of pairs, from CALLSTACKS on */

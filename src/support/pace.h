@@ -17,6 +17,10 @@ static inline uint32_t pace_passed(const pace_t *p, uint32_t now) {
 static inline bool pace_is_due(const pace_t *p, uint32_t now, size_t least) {
   return pace_passed(p, now) >= max_size(least, atomic32_load_relaxed(&p->wait));
 }
+/* Is its wait not over? The clock is read only if it has one. */
+static inline bool pace_is_waiting(const pace_t *p) {
+  return atomic32_load_relaxed(&p->wait) != 0 && !pace_is_due(p, os_now_ms(), 0);
+}
 /* Likewise, and is the caller the one who does it? */
 static inline bool pace_take(pace_t *p, uint32_t now, size_t least) {
   uint32_t last = atomic32_load_relaxed(&p->last);

@@ -1,7 +1,7 @@
-/* bytes_test.c - tests of what a thread has allocated: heap/stats and stock/held */
+/* bytes_test.c - tests of heap/bytes and stock/held */
 #include "heaps.h"
 
-#include "../../src/heap/stats.h"
+#include "../../src/heap/bytes.h"
 #include "../../src/stock/held.h"
 
 enum { PLACES = 4000 };

@@ -98,6 +98,35 @@ TEST(runs, a_thread_that_frees_much_more_than_it_needs_gives_up_other_things_too
   check_nothing_lost();
 }
 
+static void keep_and_leave(void *unused_context) {
+  (void)unused_context;
+  heap_t *h = may_keep_pages();
+  fast_free(of_pages(5));
+  heap_do_due(h);
+  CHECK_GT((unsigned)h->own->pages_most, 0u);
+}
+
+TEST(runs, what_a_thread_may_keep_its_heap_s_next_thread_has_to_earn, "") {
+  in_thread(keep_and_leave, NULL, true);
+  heap_collect(true);
+  heap_t *h = my_heap();
+  CHECK_EQ((unsigned)(h->own->pages_most | h->own->more_pages | h->own->missed_pages), 0u);
+  fast_free(of_pages(5));
+  CHECK(!h->keeps_pages);
+}
+
+TEST(runs, one_that_is_longer_than_all_that_may_be_kept_takes_no_other_s_place, "") {
+  heap_t *h = may_keep_pages();
+  char *p = of_pages(10), *longer = of_pages(32), *wall = of_pages(5);
+  core_option(OPTION_magazine, KiB(64));
+  h->own->more_pages = 0;
+  heap_do_due(h);
+  fast_free(p), fast_free(longer);
+  CHECK_EQ(h->own->kept_pages, 10u);
+  fast_free(wall);
+  check_nothing_lost();
+}
+
 TEST(runs, all_threads_together_keep_so_much_and_each_a_slice_s_worth, "") {
   heap_t *h = may_keep_pages();
   pretend_users(256);
@@ -202,16 +231,17 @@ TEST(runs, free_pages_beyond_the_budget_go_back_to_the_system_when_one_is_freed,
   check_nothing_lost();
 }
 
-TEST(runs, pages_that_went_back_and_are_needed_again_are_regretted, "") {
+TEST(runs, where_pages_that_went_back_are_needed_again_more_may_be_free, "") {
   core_option(OPTION_magazine, 0);
   core_option(OPTION_purge_budget, 0);
-  char *p = of_pages(10), *wall = of_pages(5);
-  memset(p, 7, (size_t)10 * PAGE), memset(wall, 7, (size_t)5 * PAGE);
-  fast_free(p);
-  CHECK_EQ(atomic64_load_relaxed(&arena_counts.gone_pages), 10u);
-  CHECK_EQ(p = of_pages(6), p);
-  CHECK_EQ(atomic64_load_relaxed(&arena_counts.gone_pages), 4u);
-  fast_free(p), fast_free(wall);
+  static char *p[2000];
+  for (unsigned i = 0; i < ARRAY_LENGTH(p); i++) p[i] = of_pages(32);
+  uint64_t before = patience_free_pages();
+  for (unsigned i = 0; i < ARRAY_LENGTH(p); i += 2) fast_free(p[i]);
+  CHECK_EQ(free_in_memory(), 0u);
+  for (unsigned i = 0; i < ARRAY_LENGTH(p); i += 2) p[i] = of_pages(32);
+  CHECK_GT(patience_free_pages(), before);
+  for (unsigned i = 0; i < ARRAY_LENGTH(p); i++) fast_free(p[i]);
   check_nothing_lost();
 }
 

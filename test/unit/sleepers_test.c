@@ -3,6 +3,7 @@
 
 #include <semaphore.h>
 
+#include "../../src/heap/bytes.h"
 #include "../../src/heap/sleepers.h"
 #include "../../src/stock/held.h"
 

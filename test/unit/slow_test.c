@@ -2,6 +2,8 @@
 enum { MANY = 4000 };
 #include "kept.h"
 
+#include "../../src/heap/bytes.h"
+
 TEST(slow, blocks_of_every_size_are_apart_aligned_and_come_back, "I1 I4") {
   for (size_t size = 0; size <= SMALL_MOST + 3000; size += size < 600 ? 7 : 333) {
     char *p[40];

@@ -42,7 +42,7 @@ bool outside_parse_option(option_t option, const char *text, int64_t *value);
 /* "1.5 MiB", in one of eight buffers in turn. */
 const char *outside_size(uint64_t bytes);
 
-void outside_write_stats(const view_t *v);
+void outside_write_stats(const view_t *v, bool is_json);
 /* False: it has ended meanwhile, or cannot be read; nothing is written, and a line says so. */
 bool outside_write_why(const view_t *v, unsigned rows);
 

@@ -101,13 +101,10 @@ static void read_map(void *context) {
   m->window_count = m->huge_count = 0;
   for (size_t i = 0; i < arenas; i++)
     if (arena_at(i) != NULL) read_window(&m->windows[m->window_count++], arena_at(i));
-  for (size_t i = 0; i < records; i++) {
-    bool is_live;
-    const huge_t *b = huge_at(i, &is_live);
-    if (is_live)
-      m->huge[m->huge_count++] =
-        (mapping_t){(uintptr_t)huge_base(b), atomic64_load_relaxed(&b->size)};
-  }
+  const huge_t *b;
+  for (size_t i = 0; m->huge_count < records && (b = huge_next(&i)) != NULL;)
+    m->huge[m->huge_count++] =
+      (mapping_t){(uintptr_t)huge_base(b), atomic64_load_relaxed(&b->size)};
 }
 
 /* ---- text ------------------------------------------------------------------------------------ */

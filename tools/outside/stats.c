@@ -55,19 +55,12 @@ const char *outside_size(uint64_t bytes) {
 
 static void drain(const char *text, size_t length, void *file) { fwrite(text, 1, length, file); }
 
-void outside_write_stats(const view_t *v) {
+void outside_write_stats(const view_t *v, bool is_json) {
   char buffer[2048];
   fmt_t f;
   fmt_start(&f, buffer, sizeof buffer, drain, stdout);
-  api_report_text(&f, &v->stats, false);
-  fmt_flush(&f);
-}
-
-static void write_json(const view_t *v) {
-  char buffer[2048];
-  fmt_t f;
-  fmt_start(&f, buffer, sizeof buffer, drain, stdout);
-  api_report_json(&f, &v->stats);
+  if (is_json) api_report_json(&f, &v->stats);
+  else api_report_text(&f, &v->stats, false);
   fmt_flush(&f);
 }
 
@@ -159,8 +152,7 @@ int command_stats(int argc, char **argv) {
   view_t v = {.heaps = NULL};
   if (code != OUTSIDE_DONE) return code;
   if (!view_read(&v)) return OUTSIDE_CANNOT_READ;
-  if (how == 'j') write_json(&v);
-  else if (how == 'p') write_prometheus(&v);
-  else outside_write_stats(&v);
+  if (how == 'p') write_prometheus(&v);
+  else outside_write_stats(&v, how == 'j');
   return OUTSIDE_DONE;
 }

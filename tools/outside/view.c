@@ -287,10 +287,8 @@ static void read_mappings(view_t *v) {
     v->metadata_resident += os_resident(a, ARENA_FIRST_SLICE << SLICE_SHIFT);
     read_free_slices(v, a);
   }
-  for (size_t i = 0; i < huge_pool_size(); i++) {
-    bool is_live;
-    const huge_t *b = huge_at(i, &is_live);
-    if (!is_live) continue;
+  const huge_t *b;
+  for (size_t i = 0; (b = huge_next(&i)) != NULL;) {
     v->huge_live += atomic64_load_relaxed(&b->size);
     v->huge_resident += os_resident(huge_base(b), atomic64_load_relaxed(&b->mapped));
   }

@@ -211,7 +211,7 @@ static int look(int argc, char **argv, const char *help, bool with_stats) {
   view_t v = {.heaps = NULL};
   if (code != OUTSIDE_DONE) return code;
   if (!view_read(&v)) return OUTSIDE_CANNOT_READ;
-  if (with_stats) outside_write_stats(&v);
+  if (with_stats) outside_write_stats(&v, false);
   bool is_written = outside_write_why(&v, rows);
   free(v.heaps);
   return is_written ? OUTSIDE_DONE : OUTSIDE_CANNOT_READ;
