@@ -113,8 +113,9 @@ typedef struct {
   /* how many these may be, as last settled; up to how many of that beyond its due; pages that it
    * had no room for and has not claimed again */
   uint16_t pages_most, more_pages, missed_pages;
-  uint8_t next_page_run; /* the place that makes room next */
-  int16_t free_pages;    /* more or less of spans than in arena_counts: runs.h */
+  uint8_t next_page_run;    /* the place that makes room next */
+  uint8_t missed_doublings; /* how often much was doubled that the heap may miss: runs.c */
+  int16_t free_pages;       /* more or less of spans than in arena_counts: runs.h */
   /* so many idle pages of a span go when a run is freed, 0: none do; frees until the next look */
   uint8_t least_to_go, looks_left;
   /* bytes in blocks that were taken from its sleeping thread: held.h. A taker writes them */

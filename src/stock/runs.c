@@ -15,6 +15,7 @@ enum {
   LOOK_TIMES = 16,   /* one free in so many looks how many pages are free */
   WALK_MS = 100,     /* from a walk over all spans that was hardly worth it to the next */
   MUCH_MISSED = 512, /* so many or twice, four times as many: it is done with other things too */
+  MUCH_DOUBLED = 7,  /* times that it doubles, if it was not: then it never is */
   CLAIMED_TIMES =
     2, /* so much a claimed page counts against these, or chance would make them many */
 };
@@ -180,19 +181,27 @@ run_t runs_take_any(heap_t *h) {
   return take_from_place(h, at);
 }
 
+static unsigned much_missed(const heap_t *h) {
+  return (unsigned)MUCH_MISSED << h->own->missed_doublings;
+}
+
 void runs_note_given(heap_t *h, unsigned n) {
   unsigned before = h->own->missed_pages, now = (unsigned)min_size(before + n, UINT16_MAX);
   h->own->missed_pages = (uint16_t)now;
-  if (now < MUCH_MISSED || (now ^ before) <= before) return; /* no more bits than before */
+  if (now < much_missed(h) || (now ^ before) <= before) return; /* no more bits than before */
   h->own->more_pages = 0;
   h->trims_due = CLASS_COUNT;
 }
 
+/* If these were so many that it gave up other things, it is not done with those. */
 void runs_note_claimed(heap_t *h, unsigned n) {
   heap_own_t *own = h->own;
-  if (own->missed_pages == 0) return;
-  own->missed_pages -= (uint16_t)min_size(own->missed_pages, CLAIMED_TIMES * n);
+  unsigned before = own->missed_pages, much = much_missed(h);
+  if (before == 0) return;
+  own->missed_pages -= (uint16_t)min_size(before, CLAIMED_TIMES * n);
   own->more_pages = (uint16_t)min_size(own->more_pages + n, PAGE_RUNS_KEPT * SPAN_MOST);
+  if (before >= much && own->missed_pages < much && own->missed_doublings < MUCH_DOUBLED)
+    own->missed_doublings++;
 }
 
 void runs_put(heap_t *h, void *p, unsigned n) {
@@ -224,7 +233,7 @@ static void give_all_pages_back(heap_t *h) {
 /* What its user has learned. Its page may be untouched. */
 static void forget_most(heap_own_t *own) {
   if ((own->pages_most | own->more_pages | own->missed_pages) == 0) return;
-  own->pages_most = own->more_pages = own->missed_pages = 0;
+  own->pages_most = own->more_pages = own->missed_pages = own->missed_doublings = 0;
 }
 
 void runs_empty(heap_t *h) {

@@ -98,6 +98,24 @@ TEST(runs, a_thread_that_frees_much_more_than_it_needs_gives_up_other_things_too
   check_nothing_lost();
 }
 
+TEST(runs, what_it_gives_up_so_it_gives_up_more_seldom_if_it_needs_the_runs_again, "") {
+  enum { RUNS = 100, CYCLES = 20 };
+  static char *p[RUNS];
+  heap_t *h = may_keep_pages();
+  void *small = fast_malloc(2000);
+  unsigned c = class_of(2000), given_up = 0;
+  for (int cycle = 0; cycle < CYCLES; cycle++) {
+    for (int i = 0; i < RUNS; i++) p[i] = of_pages(16);
+    fast_free(small);
+    small = fast_malloc(2000); /* its bin is there again */
+    for (int i = 0; i < RUNS; i++) fast_free(p[i]);
+    given_up += h->bin[c] == 0 && h->aside->returned[c] == 0 && heap_fresh(h, c).count == 0;
+  }
+  CHECK(given_up > 0 && given_up < 5);
+  fast_free(small);
+  check_nothing_lost();
+}
+
 static void keep_and_leave(void *unused_context) {
   (void)unused_context;
   heap_t *h = may_keep_pages();
