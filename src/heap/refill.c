@@ -100,12 +100,12 @@ static uintptr_t borrow(heap_t *h, unsigned c, unsigned *count) {
   return list;
 }
 
-/* How many the bin shall have out of an owned slab. If it is the only one, it is a quarter of what
- * the class has in use: many threads may use many classes a little. */
+/* How many the bin shall have out of an owned slab. If it is the only one, and many of its blocks
+ * are in use, a quarter of these: many threads may use many classes a little. */
 static unsigned least_for(const heap_t *h, unsigned c, const slab_t *s) {
-  unsigned least = carve_count(h, c);
-  if (h->own->slab_count[c] > 1) return least;
-  return (unsigned)min_size(least, max_size(CARVE_BYTES / class_size(c), slab_used(s) / 4));
+  unsigned least = carve_count(h, c), used = slab_used(s);
+  if (h->own->slab_count[c] > 1 || used < BIN_LEAST) return least;
+  return (unsigned)min_size(least, max_size(CARVE_BYTES / class_size(c), used / 4));
 }
 
 /* The first owned slab that fills a bin. Those that are used up stay for a while, for their blocks

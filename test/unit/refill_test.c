@@ -96,6 +96,24 @@ static void write_after_free(size_t word, uint64_t value) {
   my_heap()->bin[class_of(64)] = 0;
   fast_malloc(64);
 }
+/* Blocks of 512 bytes that come and go one by one, from one new bin to the next. */
+static unsigned bin_of_hot_class(void) {
+  unsigned c = class_of(512), count = 0;
+  for (int i = 0; i < 10000; i++) fast_free(fast_malloc(512));
+  while (my_heap()->bin[c] != 0) fast_free(fast_malloc(512));
+  do fast_free(fast_malloc(512)), count++;
+  while (my_heap()->bin[c] != 0);
+  return count;
+}
+
+TEST(refill, a_hot_class_has_long_bins_while_few_of_its_only_slabs_blocks_are_in_use, "") {
+  CHECK_EQ(bin_of_hot_class(), 32u);
+  for (int i = 0; i < 20; i++) fast_malloc(512);
+  CHECK_EQ(my_heap()->own->slab_count[class_of(512)], 1u);
+  fast_malloc(512);
+  CHECK_LT(bin_of_hot_class(), 16u);
+}
+
 TEST(refill, a_new_bins_first_block_has_its_key_and_what_may_be_a_link, "") {
   EXPECT_ABORT(write_after_free(0, 0x4141414141414141), "heap corruption: .* in (malloc|free)");
   EXPECT_ABORT(write_after_free(0, 0x41), "heap corruption: .* in (malloc|free)");
