@@ -248,7 +248,12 @@ TEST(resize, vectors_that_are_replaced_again_and_again_do_not_lose_their_pages, 
   replace(2, &moves, &pages);
   replace(28, &moves, &pages);
   CHECK_EQ(moves, (uint64_t)0);
-  CHECK_LE(pages, (uint64_t)28 * 3 * 50); /* of 1,024 */
+#ifdef __SANITIZE_THREAD__
+  enum { PAGES_MOST = 300 }; /* of what it notes for itself, too */
+#else
+  enum { PAGES_MOST = 50 };
+#endif
+  CHECK_LE(pages, (uint64_t)28 * 3 * PAGES_MOST); /* of 1,024 */
   for (int i = 0; i < 3; i++) fast_free(vector[i]);
   check_nothing_lost();
 }
