@@ -703,11 +703,19 @@ static void last_run_to_free(void) {
   for (unsigned i = 1; i < 9; i++) put(block[i]);
   release(block[0]);
 }
-/* The heap has given back so much more than it has claimed that it gives up other things. */
-static void many_runs_given_back(void) {
-  own(KIB(128), 20);
-  for (unsigned i = 1; i < 20; i++) put(block[i]);
+/* 2 MiB of runs for which the heap had no room: with the last one it gives up other things. */
+enum { MUCH_GIVEN = 16 };
+static void give_runs(unsigned first) {
+  own(KIB(128), MUCH_GIVEN + 1);
+  for (unsigned i = first; i < MUCH_GIVEN; i++) put(block[i]), block[i] = NULL;
+}
+static void much_given_but_one(void) {
+  give_runs(1);
   release(block[0]);
+}
+static void much_given(void) {
+  give_runs(0);
+  size = KIB(128);
 }
 static void allocate_runs(void) { own(KIB(40), RUNS); }
 static void run_of_other(void) {
@@ -2171,7 +2179,8 @@ const operation_t freehold_operations[] = {
   {"free-run", free_first, run_to_free, NULL, "magazine:64K", 0},
   {"free-run-no-magazine", free_first, run_to_free, NULL, "magazine:0", 0},
   {"free-run-last", free_first, last_run_to_free, NULL, "magazine:0", 0},
-  {"free-run-much-given", free_first, many_runs_given_back, NULL, "magazine:0", 0},
+  {"free-run-much-given", free_first, much_given_but_one, NULL, "magazine:0", 0},
+  {"malloc-run-much-given", malloc_one, much_given, hold_one, "magazine:0", 0},
   {"free-run-to-system", free_first, run_to_free, NULL, "magazine:0,purge_budget:0", 0},
   {"free-run-to-system-last", free_first, last_run_to_free, NULL, "magazine:0,purge_budget:0", 0},
   {"free-run-beside-locked", free_first, run_beside_locked, NULL, "magazine:0,purge_budget:0", 0},
