@@ -14,10 +14,9 @@ enum {
   REST_MS = 4000,    /* after the system has kept some it is asked for no more for so long */
   LOOK_TIMES = 16,   /* one free in so many looks how many pages are free */
   WALK_MS = 100,     /* from a walk over all spans that was hardly worth it to the next */
-  MUCH_MISSED = 512, /* so many or twice, four times as many: it is done with other things too */
-  MUCH_DOUBLED = 7,  /* times that it doubles, if it was not: then it never is */
-  CLAIMED_TIMES =
-    2, /* so much a claimed page counts against these, or chance would make them many */
+  MUCH_MISSED = 512, /* pages; for so many, twice, four times as many it gives up other things */
+  MUCH_DOUBLED = 7,  /* times that it doubles, where these were needed again: then it never is */
+  CLAIMED_TIMES = 2, /* a claimed page counts as so many of these: chance alone makes few */
 };
 
 /* ---- how many are free ----------------------------------------------------------------------- */
