@@ -153,8 +153,8 @@ static void do_collect(slot_t *s, size_t size, uint8_t seed) {
   (void)s, (void)size;
   heap_collect(seed % 2);
 }
-/* Another thread may be moving a block piece by piece. On its way back pages can be moved or mapped,
- * or they are lost (promises.md): not all of that is made to fail from now on. */
+/* Another thread may be moving a block piece by piece. On its way back pages can be moved or
+ * mapped, or they are lost (promises.md): not all of that is made to fail from now on. */
 static void do_fail(slot_t *s, size_t size, uint8_t seed) {
   static const uint32_t kinds[] = {OS_FAKE_MAPPING, OS_FAKE_CHANGING, OS_FAKE_ADVISING,
                                    OS_FAKE_ANY & ~(1u << OS_FAKE_UNMAP | 1u << OS_FAKE_MOVE)};
