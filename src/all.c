@@ -1,5 +1,6 @@
 /* all.c - the release build: one translation unit, layer by layer, bottom up. A call upward does
- * not compile, for nothing above is declared yet. */
+ * not compile, for nothing above is declared yet.
+ * Owns:    nothing.   Called by: the compiler.   Calls: every .c file of src. */
 #define _GNU_SOURCE
 #include "base/check.c"
 #include "base/fmt.c"

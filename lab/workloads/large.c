@@ -1,10 +1,10 @@
-/* large.c - blocks of many pages, replaced at random */
+/* large.c - blocks of many pages, replaced at random or all at once */
 #include "threads.h"
 
 enum { THREADS_MOST = 256, SLOTS_MOST = 100000, WRITTEN_BYTE = 0x5A };
 
-static long threads = 1, pairs = 5000, slots = 64, low = 20 * 1024, high = 8 << 20;
-static const char *touch = "pages";
+static long threads = 1, pairs = 5000, slots = 64, low = 20 * 1024, high = 8 << 20, shrink = 1;
+static const char *touch = "pages", *replace = "random";
 
 typedef struct worker {
   bench_rng_t rng;
@@ -19,17 +19,28 @@ static size_t size_next(bench_rng_t *rng) {
   }
 }
 
+static void *block_new(bench_rng_t *rng) {
+  bool all_pages = strcmp(touch, "pages") == 0, all = strcmp(touch, "all") == 0;
+  size_t size = size_next(rng);
+  char *p = bench_malloc(size);
+  if (all) memset(p, WRITTEN_BYTE, size);
+  else bench_touch_pages(p, 0, all_pages ? size : 1);
+  void *shorter = shrink > 1 ? realloc(p, size / (size_t)shrink) : p;
+  if (shorter == NULL) bench_fail(BENCH_NO_MEMORY, "realloc(%zu) failed", size / (size_t)shrink);
+  return shorter;
+}
+
 static void *worker_body(void *argument) {
   worker_t *w = argument;
-  bool all_pages = strcmp(touch, "pages") == 0, all = strcmp(touch, "all") == 0;
+  bool are_all = strcmp(replace, "all") == 0;
   for (long i = 0; i < pairs; i++) {
-    uint32_t slot = bench_below(&w->rng, (uint32_t)slots);
+    uint32_t slot = are_all ? (uint32_t)(i % slots) : bench_below(&w->rng, (uint32_t)slots);
+    for (long j = 0; are_all && slot == 0 && j < slots; j++) {
+      free(w->blocks[j]);
+      w->blocks[j] = NULL;
+    }
     free(w->blocks[slot]);
-    size_t size = size_next(&w->rng);
-    char *p = bench_malloc(size);
-    if (all) memset(p, WRITTEN_BYTE, size);
-    else bench_touch_pages(p, 0, all_pages ? size : 1);
-    w->blocks[slot] = p;
+    w->blocks[slot] = block_new(&w->rng);
   }
   return NULL;
 }
@@ -42,6 +53,10 @@ static bench_option_t options[] = {
   BENCH_NUMBER("high", high, 1 << 14, 1 << 28, "largest block"),
   BENCH_WORD("touch", touch, "pages|first|all",
              "what is written: a byte of every page, the first alone, or all bytes"),
+  BENCH_WORD("replace", replace, "random|all",
+             "a block at random; or all are freed when every slot has one"),
+  BENCH_NUMBER("shrink", shrink, 1, 1 << 14,
+               "by this factor realloc makes each block shorter once it is written"),
   BENCH_SEED,
   BENCH_END,
 };
@@ -49,7 +64,7 @@ static bench_option_t options[] = {
 static const bench_program_t program = {
   .name = "large",
   .about =
-    "blocks of many pages, replaced at random\n\n"
+    "blocks of many pages, replaced at random or all at once\n\n"
     "Every doubling of the size is as likely as any other. `ns` is wall time divided by the pairs\n"
     "of malloc and free of all threads, the writing included. Definition: freehold's own.",
   .operation = "pairs of malloc and free, those of all threads",

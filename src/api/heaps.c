@@ -41,20 +41,20 @@ FH_API void fh_heap_collect(fh_heap_t *heap) { firstclass_collect_one(heap); }
 FH_API fh_heap_t *fh_heap_of(const void *p) {
   return p == NULL || heap_is_foreign(p) ? NULL : heap_of_block(p, "fh_heap_of");
 }
-static void *allocate_in(fh_heap_t *heap, size_t alignment, size_t size, bool is_calloc) {
+static void *allocate_in(fh_heap_t *heap, size_t alignment, size_t size, bool is_calloc,
+                         const char *call) {
   if (unlikely(SECURE || api_is_closed()))
-    return api_closed_allocate(heap, alignment, size, ORIGIN_MALLOC, is_calloc,
-                               is_calloc ? "fh_heap_calloc" : "fh_heap_malloc");
+    return api_closed_allocate(heap, alignment, size, ORIGIN_MALLOC, is_calloc, call);
   return of_heap(firstclass_aligned(heap, alignment, size));
 }
 FH_API void *fh_heap_malloc(fh_heap_t *heap, size_t size) {
-  return allocate_in(heap, 1, size, false);
+  return allocate_in(heap, 1, size, false, "fh_heap_malloc");
 }
 FH_API void *fh_heap_calloc(fh_heap_t *heap, size_t count, size_t size) {
   size_t bytes;
   if (__builtin_mul_overflow(count, size, &bytes))
     return api_no_memory_for(SIZE_MAX, "fh_heap_calloc");
-  void *block = allocate_in(heap, 1, bytes, true);
+  void *block = allocate_in(heap, 1, bytes, true, "fh_heap_calloc");
   return SECURE ? block : heap_clear(block, bytes); /* where it is zero */
 }
 /* As in api_realloc. */
@@ -63,7 +63,7 @@ static cold void *take_foreign_into(fh_heap_t *heap, void *p, size_t size, const
 }
 FH_API void *fh_heap_realloc(fh_heap_t *heap, void *p, size_t size) {
   const char *call = "fh_heap_realloc";
-  if (p == NULL) return allocate_in(heap, 1, size, false);
+  if (p == NULL) return allocate_in(heap, 1, size, false, call);
   if (size == 0) {
     api_free(p, call);
     return NULL;
@@ -96,6 +96,7 @@ FH_API bool fh_heap_visit_areas(fh_heap_t *heap, fh_area_visitor_t *visitor, voi
 }
 
 FH_API void *fh_heap_aligned_alloc(fh_heap_t *heap, size_t alignment, size_t size) {
-  return likely(is_power_of_two(alignment)) ? allocate_in(heap, alignment, size, false)
-                                            : api_invalid();
+  return likely(is_power_of_two(alignment))
+           ? allocate_in(heap, alignment, size, false, "fh_heap_aligned_alloc")
+           : api_invalid();
 }

@@ -7,8 +7,8 @@
  * processor's time, which memory that goes back is worth. Each PURGE_STEP that finds it full
  * doubles the budget. What was idle for less than the delay would have cost next to nothing: it
  * counts twice. The rest fills a bucket of its own, which doubles the delay. The first look
- * after CALM_MS without that halves them, once for each CALM_MS. The budget ends at the most that
- * was ever in use. */
+ * after CALM_MS without that halves them, once for each CALM_MS. The budget ends at a quarter more
+ * than was ever in use: what a swing leaves free lies in more slices than it used at once. */
 #include "patience.h"
 
 #include "../support/options.h"
@@ -19,6 +19,7 @@
 enum { DIRTY_PART = 64 }; /* this part of what is in use may be dirty */
 enum { SPANS_PART = 6 };  /* this part of what spans have may be free and in memory, at most */
 enum { DOUBLINGS_MOST = 6, CALM_MS = 4000, SOON_TIMES = 2 };
+enum { SPANS_DOUBLINGS = 4 }; /* more would change nothing: DIRTY_PART, SPANS_PART */
 enum { LEAK_PER_MS = 2, BUCKET = 8 * PURGE_STEP }; /* slices: 128 MiB a second, 32 MiB */
 
 typedef struct {
@@ -31,8 +32,8 @@ size_t patience_budget(void) {
   if (budget_is_tight()) return 0;
   uint64_t part = arena_used() / DIRTY_PART;
   size_t least = (uint64_t)option_get(OPTION_purge_budget) >> SLICE_SHIFT;
-  uint64_t peak = atomic64_load_relaxed(&arena_counts.peak_committed);
-  size_t doubled = min_size(least << atomic32_load_relaxed(&budgets.doublings), peak);
+  uint64_t peak = atomic64_load_relaxed(&arena_counts.peak_committed), most = peak + peak / 4;
+  size_t doubled = min_size(least << atomic32_load_relaxed(&budgets.doublings), most);
   return max_size(max_size(least, doubled), part);
 }
 
@@ -55,7 +56,8 @@ static void regret(learned_t *l, uint32_t now, size_t n) {
   if (fill_bucket(l, now, n) < BUCKET) return;
   atomic32_store_relaxed(&l->regretted, BUCKET - PURGE_STEP);
   pace_note(&l->calm, now, CALM_MS);
-  if (before < DOUBLINGS_MOST) atomic32_cas_relaxed(&l->doublings, &before, before + 1);
+  if (before < (l == &spans ? SPANS_DOUBLINGS : DOUBLINGS_MOST))
+    atomic32_cas_relaxed(&l->doublings, &before, before + 1);
 }
 
 void patience_note_reuse(size_t n, uint32_t age) {

@@ -11,7 +11,7 @@
 
 enum {
   CLASS_COUNT = 73,   /* class 0 has no blocks, so malloc(0) takes the slow path */
-  SMALL_MOST = 16384, /* larger requests are blocks of whole slices */
+  SMALL_MOST = 16384, /* larger requests are runs of pages or of slices */
   CLASS_STEP = 16,
   SMALL_STEPS = SMALL_MOST / CLASS_STEP,
 };
@@ -57,7 +57,7 @@ static inline unsigned class_of_aligned(size_t alignment, size_t n) {
   return multiple - 1 < SMALL_MOST ? class_of(multiple) : 0;
 }
 
-/* The class of a request; 0: it is for a block of whole slices. No bytes count as one. */
+/* The class of a request; 0: it is for a large block. No bytes count as one. */
 static always_inline unsigned class_of_request(size_t size, size_t alignment) {
   if (alignment > CLASS_STEP) return class_of_aligned(alignment, max_size(size, 1));
   return size <= SMALL_MOST ? class_of(max_size(size, 1)) : 0;

@@ -10,7 +10,7 @@ static __thread thread_bytes_t began __attribute__((tls_model("initial-exec")));
 static __thread bool has_begun __attribute__((tls_model("initial-exec")));
 
 /* Marked as by every operation at once, so that no handler takes a block of its lists meanwhile. */
-static held_t held_marked(heap_t *h) {
+static held_t read_held(heap_t *h) {
   bool is_own = h == heap_of_thread();
   uint8_t busy = h->busy;
   uint64_t limit = heap_here.limit;
@@ -36,7 +36,7 @@ static thread_bytes_t so_far(void) {
              binned = atomic64_load_relaxed(&slab_thread.binned);
     /* Bound: the depth of its handlers */
     for (heap_t *h = heap_of_thread(); h != NULL; h = atomic_ptr_load_relaxed(&h->nested))
-      all = held_sum(all, held_marked(h));
+      all = held_sum(all, read_held(h));
     if (taken == atomic64_load_relaxed(&slab_thread.taken) &&
         binned == atomic64_load_relaxed(&slab_thread.binned))
       return (thread_bytes_t){binned - all.ready, binned - taken + all.freed};

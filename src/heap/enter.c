@@ -103,7 +103,7 @@ static void thread_leaves(void *heap) {
     if (was_fast && h == heap) owned_recount(h);
     if (h == heap) {
       uint32_t pages = heap_prepare_rest(h);
-      held_take_off(held_sum(heap_held(h), held_moved(h)));
+      held_take_off(held_in_all(h));
       if (pool_rest(h, pages)) continue;
       held_add(h);
     }

@@ -1,5 +1,6 @@
 /* many.c - many blocks of one size at once                                           layer 6: heap
- * Contract: slow.h. */
+ * Owns:    nothing.   Called by: variants.c.   Calls: inline functions.
+ * Threads: any: each block is taken and freed as by a fast call. */
 #include "fast.h"
 
 size_t heap_take_many(size_t size, size_t most, void **blocks) {

@@ -1,5 +1,11 @@
 /* refill.c - where the blocks of a bin come from                                      layer 6: heap
- * Contract: slow.h. */
+ * Owns:    nothing: a bin is its heap's.   Called by: slow.c.
+ *          Calls: stock, slab, arena, support, os.
+ * Threads: the heap's own, with the heap marked.
+ *
+ * The returned list, the heap's slabs, a slab let go of at once, one of nobody's, a fresh slice:
+ * design.md, section 5. A bin is filled whole. The outbox is flushed first, so no chain is of a
+ * slab that is taken here. */
 #include "slow.h"
 
 #include "../arena/frames.h"
@@ -17,6 +23,7 @@ enum {
   SIFT_SMALL_BLOCKS = 2048, /* of these, from one sifting to the next; else SIFT_BLOCKS */
 };
 enum { HOT_BIN = 32, HOT_BYTES = 16384 }; /* its bins: so many blocks or more, up to these bytes */
+enum { HOT_USERS = 64 }; /* with more threads none is long of a class with few blocks in use */
 
 /* ---- slabs ----------------------------------------------------------------------------------- */
 
@@ -104,7 +111,8 @@ static uintptr_t borrow(heap_t *h, unsigned c, unsigned *count) {
  * are in use, a quarter of these: many threads may use many classes a little. */
 static unsigned least_for(const heap_t *h, unsigned c, const slab_t *s) {
   unsigned least = carve_count(h, c), used = slab_used(s);
-  if (h->own->slab_count[c] > 1 || used < BIN_LEAST) return least;
+  bool is_lone = used < BIN_LEAST && users_count() <= HOT_USERS;
+  if (h->own->slab_count[c] > 1 || is_lone) return least;
   return (unsigned)min_size(least, max_size(CARVE_BYTES / class_size(c), used / 4));
 }
 

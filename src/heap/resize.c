@@ -172,10 +172,17 @@ static void *allocate_with_headroom(size_t size, size_t roomy) {
   return block;
 }
 
+/* Is it, once it has shrunk, to be a run of pages? In its place it would keep whole slices, and
+ * leave a hole behind it. */
+static bool becomes_run(const found_t *f, size_t size) {
+  return f->slab != NULL && size <= f->usable / 2 && paged_fits(size, 1) &&
+         atomic_ptr_is_relaxed(&f->slab->cell, NULL);
+}
+
 /* A block of whole pages where it lies, if it can have `size` bytes there without waste. */
 static bool resize_in_place(const found_t *f, void *p, size_t size) {
   if (f->is_run) return resize_run(f, p, size);
-  if (f->slab != NULL) return resize_large(f->slab, p, size);
+  if (f->slab != NULL) return !becomes_run(f, size) && resize_large(f->slab, p, size);
   size_t least = huge_are_short_lived() ? HASTY_LEAST : MOVED_LEAST;
   bool stays = size >= STAYS_LEAST || size > f->usable / 2 || (size >= least && huge_has_room());
   return stays && resize_huge(f->huge, size);
@@ -251,9 +258,11 @@ static size_t with_headroom(const found_t *f, size_t size) {
 
 static always_inline void *room_to_copy(const found_t *f, size_t size) {
   size_t roomy = with_headroom(f, size);
-  bool is_roomy = roomy > SMALL_MOST && roomy != size;
-  void *block = is_roomy ? allocate_with_headroom(size, roomy) : NULL;
-  return block != NULL ? block : fast_malloc(roomy > SMALL_MOST ? size : roomy);
+  if (roomy <= SMALL_MOST) return fast_malloc(roomy);
+  void *block = NULL;
+  if (roomy != size && paged_fits(size, 1)) block = fast_malloc(paged_with_headroom(size));
+  else if (roomy != size) block = allocate_with_headroom(size, roomy);
+  return block != NULL ? block : fast_malloc(size);
 }
 
 /* What this heap keeps may make room, and what is free of spans. */
@@ -273,6 +282,11 @@ static cold void *grow_at_limit(const found_t *f, void *p, size_t size) {
   return resize_in_place(f, p, size) ? p : resize_by_moving_pages(f, p, size);
 }
 
+/* There is no memory for a shorter one. */
+static cold void stay_longer(const found_t *f, void *p, size_t size) {
+  if (!becomes_run(f, size) || !resize_large(f->slab, p, size)) heap_note_longer();
+}
+
 typedef struct {
   void *block;
   bool is_copied; /* false: the old block has moved, or is this one */
@@ -289,7 +303,7 @@ static always_inline resized_t resize_elsewhere(const found_t *f, void *p, size_
   }
   if (block == NULL) block = room_to_copy(f, size);
   if (block == NULL && size > f->usable) return (resized_t){grow_at_limit(f, p, size), false};
-  if (block == NULL) return heap_note_longer(), (resized_t){p, false};
+  if (block == NULL) return stay_longer(f, p, size), (resized_t){p, false};
   memcpy(block, p, min_size(size, f->usable));
   return (resized_t){block, true};
 }

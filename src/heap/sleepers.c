@@ -130,29 +130,21 @@ static void mark_chains(heap_t *h, uintptr_t mark) {
   }
 }
 
-static void close_words(heap_t *h) {
+/* Closes the words, or opens them: what its thread has changed since stays. */
+static void set_words(heap_t *h, bool is_open) {
   for (unsigned c = 0; (c = heap_next_class(h, c)) != 0;) { /* Bound: the classes */
     uintptr_t first = plain_load_relaxed(&h->bin[c]);
     uint16_t room = plain16_load_relaxed(&h->returned_room[c]);
-    if (first != 0) plain_cas_relaxed(&h->bin[c], first, first | BIN_CLOSED);
-    if (room != 0) plain16_cas_relaxed(&h->returned_room[c], room, (uint16_t)(room | ROOM_CLOSED));
-    set_owners(owned_first(h, c), SLAB_CLOSED);
+    uintptr_t bin = is_open ? first & ~BIN_CLOSED : first | BIN_CLOSED;
+    unsigned most = is_open ? room & ~ROOM_CLOSED : room | ROOM_CLOSED;
+    if (first != 0 && bin != first) plain_cas_relaxed(&h->bin[c], first, bin);
+    if (room != 0 && most != room) plain16_cas_relaxed(&h->returned_room[c], room, (uint16_t)most);
+    set_owners(owned_first(h, c), is_open ? (void *)h : SLAB_CLOSED);
   }
-  mark_chains(h, CHAIN_CLOSED);
+  mark_chains(h, is_open ? 0 : CHAIN_CLOSED);
 }
-
-/* What its thread has changed since stays. */
-static void open_words(heap_t *h) {
-  for (unsigned c = 0; (c = heap_next_class(h, c)) != 0;) { /* Bound: the classes */
-    uintptr_t first = plain_load_relaxed(&h->bin[c]);
-    uint16_t room = plain16_load_relaxed(&h->returned_room[c]);
-    if ((first & BIN_CLOSED) != 0) plain_cas_relaxed(&h->bin[c], first, first & ~BIN_CLOSED);
-    if ((room & ROOM_CLOSED) != 0)
-      plain16_cas_relaxed(&h->returned_room[c], room, (uint16_t)(room & ~ROOM_CLOSED));
-    set_owners(owned_first(h, c), h);
-  }
-  mark_chains(h, 0);
-}
+static void close_words(heap_t *h) { set_words(h, false); }
+static void open_words(heap_t *h) { set_words(h, true); }
 
 /* Is none open? */
 static bool are_closed(const heap_t *h) {
@@ -169,7 +161,7 @@ static bool are_closed(const heap_t *h) {
  * about to, or has ended. */
 static bool begin_to_move(sleeper_t *s, heap_t *h) {
   uint8_t chosen = TAKEN_CHOSEN, moving = (uint8_t)(TAKEN_MOVING + (s - sleepers));
-  s->held = held_sum(heap_held(h), held_moved(h));
+  s->held = held_in_all(h);
   return atomic8_cas_relaxed(&h->is_taken, &chosen, moving);
 }
 
@@ -254,6 +246,12 @@ static void end_moved(sleeper_t *s) {
   heap_end_another(to);
 }
 
+static bool chosen_is_valid(const sleeper_t *s) {
+  HOLDS(V2, s->heap == NULL || heap_is_taken(s->heap));
+  HOLDS(V3, s->to == NULL || s->to->busy != 0);
+  return true;
+}
+
 /* Each step is done for all of the first `n`, and then there is a fence. */
 static void take_first(size_t n) {
   bool is_any_open = false, is_fenced = os_fence_threads(); /* S-taken */
@@ -266,6 +264,7 @@ static void take_first(size_t n) {
   is_fenced = is_fenced && os_fence_threads(); /* S-taken */
   for (sleeper_t *s = sleepers; s < sleepers + n; s++) {
     heap_t *h = s->heap;
+    ASSERT_VALID(chosen_is_valid(s));
     if (h == NULL) continue;
     if (is_fenced && !is_in_fast_call(s, h) && are_closed(h) && begin_to_move(s, h)) {
       move_all(s, h);
@@ -277,6 +276,7 @@ static void take_first(size_t n) {
   if (is_any_open) os_fence_threads(); /* S-taken */
   for (sleeper_t *s = sleepers; s < sleepers + n; s++) {
     heap_t *h = s->heap;
+    ASSERT_VALID(chosen_is_valid(s));
     if (h != NULL) open_words(h);
     let_go_of(s);
   }
@@ -420,7 +420,7 @@ held_t sleepers_held(heap_t *h) {
   for (;;) { /* Progress: another round means that the taker went on */
     if (taken == TAKEN_CHOSEN && !atomic8_cas_relaxed(&h->is_taken, &taken, TAKEN_REFUSED))
       continue;
-    if (taken < TAKEN_MOVING) return held_sum(heap_held(h), held_moved(h));
+    if (taken < TAKEN_MOVING) return held_in_all(h);
     held_t held = sleepers[taken - TAKEN_MOVING].held;
     signal_fence();
     uint8_t before = taken;

@@ -4,6 +4,9 @@
  * Threads: any. One takes at a time; another that comes meanwhile does nothing. The threads whose
  *          heaps these are may wake up at any moment, and wait for nobody. While one takes, the
  *          system keeps its signals back.
+ * Holds:   V1 while a call of its user has a heap, no word of it is closed
+ *          V2 a heap among `sleepers` says that it is taken
+ *          V3 a heap to which others' is moved is busy until it is ended
  *
  * Left out are heaps of threads that run, or wait for a processor; that are in a call, or whose
  * fast paths are closed. So are first-class heaps, and what stands in for a heap in handlers. A

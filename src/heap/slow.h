@@ -1,6 +1,6 @@
 /* slow.h - malloc, where the fast path could not do it; many blocks at once           layer 6: heap
  * Owns:    heap_longer.   Called by: heap, secure, api.
- *          Calls: enter, free, stock, slab, arena, support, os.
+ *          Calls: enter, stock, slab, arena, support, os.
  * Threads: any. NULL: no memory. */
 #pragma once
 

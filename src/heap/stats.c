@@ -8,17 +8,26 @@
 #include "enter.h"
 #include "visit.h"
 
-/* What the rows have of all, or of one heap. */
-static void add_counters(fh_stats_t *stats, const heap_t *h, const os_usage_t *usage) {
-#define STATS_COUNTER(counter) (h == NULL ? atomic64_load_relaxed(&counter) : 0)
-#define STATS_TALLIED(count) (h == NULL ? slab_tally_sum(count) : 0)
+/* What the rows have, without what heaps count for themselves. */
+static void add_counters(fh_stats_t *stats, const os_usage_t *usage) {
+#define STATS_COUNTER(counter) atomic64_load_relaxed(&counter)
+#define STATS_TALLIED(count) slab_tally_sum(count)
 #define STATS_SLICES(counter) (STATS_COUNTER(counter) << SLICE_SHIFT)
 #define STATS_WITH_HUGE(counter) (STATS_SLICES(counter) + STATS_COUNTER(arena_counts.huge_bytes))
-#define STATS_HEAPS(field) atomic64_load_relaxed(h == NULL ? &heap_counts.field : &h->field)
+#define STATS_HEAPS(field) STATS_COUNTER(heap_counts.field)
 #define STATS_VISIT(what) 0
-#define STATS_PROCESS(field) (usage != NULL ? usage->field : 0)
+#define STATS_PROCESS(field) usage->field
 #define STATS_ADD(name, section, unit, from, ...) stats->name += STATS_##from;
   FH_STATISTICS(STATS_ADD, )
+}
+
+/* The rows that are of HEAPS. */
+static void add_heap(fh_stats_t *stats, const heap_t *h) {
+  stats->large_live += atomic64_load_relaxed(&h->large_live);
+  stats->large_allocated += atomic64_load_relaxed(&h->large_allocated);
+  stats->remote_frees += atomic64_load_relaxed(&h->remote_frees);
+  stats->shared_frees += atomic64_load_relaxed(&h->shared_frees);
+  stats->swaps += atomic64_load_relaxed(&h->swaps);
 }
 
 static void add_slab(fh_class_stats_t *c, const slab_t *s, uint32_t capacity) {
@@ -44,7 +53,7 @@ static void add_heaps(fh_stats_t *stats) {
     if (h == NULL || !heap_was_used(h)) continue;
     stats->heaps++;
     stats->threads += is_claimed && heap_tag(h) == NULL; /* nested ones and those left behind too */
-    add_counters(stats, h, NULL);
+    add_heap(stats, h);
     for (unsigned c = 1; c < CLASS_COUNT; c++) stats->classes[c - 1].allocated += heap_binned(h, c);
   }
 }
@@ -58,8 +67,12 @@ static void add_classes(fh_stats_t *stats) {
     class->requested = atomic64_load_relaxed(&heap_counts.requested[c]);
     class->peak = slab_taken_peak(c, class->live);
     stats->live_bytes += class->live * class->block_size;
-    for (uint64_t *to = &total->requested, *from = &class->requested; to < (uint64_t *)(total + 1);)
-      *to++ += *from++; /* peaks too: that is set anew */
+    total->requested += class->requested;
+    total->allocated += class->allocated;
+    total->live += class->live;
+    total->slabs += class->slabs;
+    for (unsigned i = 0; i < ARRAY_LENGTH(total->fullness); i++)
+      total->fullness[i] += class->fullness[i];
   }
   total->peak = slab_taken_peak(0, total->live);
 }
@@ -135,7 +148,7 @@ void heap_stats(fh_stats_t *stats) {
   stats->live_bytes += atomic64_load_relaxed(&arena_counts.huge_bytes);
   stats->empty_live = empty_count();
   os_usage(&usage);
-  add_counters(stats, NULL, &usage);
+  add_counters(stats, &usage);
   if ((int64_t)stats->large_live < 0) stats->large_live = 0; /* read between a block's two counts */
 }
 

@@ -10,7 +10,8 @@
 /* `word` is what slab_word said: another slab or none may have taken its place since. */
 typedef bool visit_slab_t(slab_t *s, uint32_t word, void *context);
 
-/* Calls `visit` for each small slab and large block of all arenas; false as soon as it says so. */
+/* Calls `visit` for each slab, span and block of slices of all arenas; false as soon as it says
+ * so. */
 hidden bool visit_slabs(visit_slab_t *visit, void *context);
 
 /* What is shown each live block, or else the areas in which they lie. */
@@ -19,7 +20,7 @@ typedef struct {
   fh_area_visitor_t *areas;
   void *context;
 } visitor_t;
-/* Visits those of the process: small, large and huge blocks. */
+/* Visits all live blocks of the process. */
 hidden bool heap_visit(const visitor_t *to);
 /* Visits those of a lane. `is_mine`: the caller is in it. */
 hidden bool heap_visit_lane(const heap_t *lane, bool is_mine, const visitor_t *to);

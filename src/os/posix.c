@@ -1,5 +1,5 @@
 /* posix.c - what POSIX has alike everywhere: files, threads, clocks, environment        layer 1: os
- * Contract: os.h. Owns:    the key of thread exit.   Calls: of libc pthread (keys, threads),
+ * Contract: os.h. Owns: the key of thread exit. Calls: of libc pthread (keys, threads),
  *          sigfillset, sigaction, clock_gettime, environ.
  * Threads: any; libc is called only where it neither locks nor allocates, except as os.h says. */
 #ifndef _GNU_SOURCE

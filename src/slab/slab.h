@@ -35,7 +35,8 @@ struct slab {
    * reads nothing else, except the anchor as a chain begins (outbox.c) */
 
   /* the heap that owns the slab; NULL, SLAB_HOLED or SLAB_CLOSED: nobody. relaxed: it equals a
-   * heap's own address only if that heap wrote it */
+   * heap's own address only if its user wrote it, or a taker that had found the user in no call
+   * (sleepers.c) */
   atomic_ptr_t owner;
   union {
     uintptr_t head;            /* the private list: its first block; 0: empty */
@@ -80,8 +81,9 @@ struct slab {
       };
     };
   };
-  /* Of a span's first slice, its free pages; of its second one, what the last look saw. Nothing
-   * else lies there, for a hint may lead to what is a span no more. */
+  /* Of a span's first slice, its free pages; of its second, what the last look saw; of its third,
+   * those that went to the system and were not claimed since. Nothing else lies there, for a hint
+   * may lead to what is a span no more. */
   atomic64_t pages;
 };
 _Static_assert(sizeof(slab_t) == DESCRIPTOR_SIZE, "a slab's descriptor");

@@ -413,16 +413,16 @@ static uint64_t idle_pages(uint64_t free, uint64_t touched) {
 
 /* The caller has claimed these pages. False: the system keeps some. */
 static bool discard_pages(slab_t *s, uint64_t pages) {
-  for (unsigned first, n; pages != 0; pages &= ~bits_run(first, n)) { /* Bound: bits */
-    first = bits_lowest(pages);
-    n = bits_ones_below(pages >> first);
-    size_t bytes = (size_t)n << SPAN_PAGE_SHIFT;
-    if (!arena_discard(run_at(s, first), bytes)) return false;
-    atomic64_add_relaxed(&arena_counts.purged, bytes);
-    atomic64_and_relaxed(&s->touched_pages, ~bits_run(first, n));
-    atomic64_or_relaxed(gone_of(s), bits_run(first, n));
+  uint64_t gone = 0, rest = pages;
+  for (unsigned first, n; rest != 0; rest &= ~bits_run(first, n)) { /* Bound: bits */
+    first = bits_lowest(rest);
+    n = bits_ones_below(rest >> first);
+    if (arena_discard(run_at(s, first), (size_t)n << SPAN_PAGE_SHIFT)) gone |= bits_run(first, n);
   }
-  return true;
+  atomic64_add_relaxed(&arena_counts.purged, (uint64_t)bits_count(gone) << SPAN_PAGE_SHIFT);
+  atomic64_and_relaxed(&s->touched_pages, ~gone);
+  atomic64_or_relaxed(gone_of(s), gone);
+  return gone == pages;
 }
 
 /* The caller has ended it, and no heap counts that. */
@@ -446,7 +446,7 @@ static out_of_line size_t rest_one(slab_t *s, bool is_at_once) {
   if (idle == 0 || (seen == ~w && !is_at_once)) return 1;
   atomic64_store_relaxed(look_of(s), w);
   if (seen != w && !is_at_once) return 1;
-  if (!atomic64_cas_acquire(&s->pages, &w, w & ~idle)) return 1; /* S-run; it is in use */
+  if (!atomic64_cas_seq_cst(&s->pages, &w, w & ~idle)) return 1; /* S-run, S-room; it is in use */
   note_new_room(s, w, w & ~idle);
   count_absent(s, idle, -1);
   if (!discard_pages(s, idle)) atomic64_store_relaxed(look_of(s), ~w);
@@ -462,7 +462,7 @@ slab_t *span_free_to_system(void *p, unsigned n, unsigned least, bool *is_refuse
   *is_refused = false;
   if (bits_count(idle) < least) return span_free(p, n);
   if (more != 0) {
-    if (!atomic64_cas_acquire(&s->pages, &w, w & ~more)) return span_free(p, n); /* S-run */
+    if (!atomic64_cas_seq_cst(&s->pages, &w, w & ~more)) return span_free(p, n); /* S-run, S-room */
     note_new_room(s, w, w & ~more);
     count_absent(s, more, -1);
   }

@@ -26,7 +26,7 @@ hidden void slab_count_taken(unsigned c, int blocks);
 typedef struct {
   atomic64_t taken;  /* larger blocks, and what it took out of slabs, less what it gave back */
   atomic64_t binned; /* larger blocks, and what went into its bins, less what came out otherwise */
-  bool is_asked;     /* the thread has asked for what follows from these: heap/stats.c */
+  bool is_asked;     /* the thread has asked for what follows from these: heap/bytes.c */
 } slab_thread_t;     /* relaxed: the thread's and its handlers' */
 extern hidden __thread slab_thread_t slab_thread __attribute__((tls_model("initial-exec")));
 static inline void slab_thread_count(uint64_t taken, uint64_t binned) {

@@ -37,6 +37,8 @@ static bool lists_are_valid(const heap_t *h, unsigned c) {
   has_any |= h->bin[c] != 0 || h->own->slabs[c] != 0 || heap_fresh(h, c).count != 0;
   has_any |= sample_is_cut(h, c);
   HOLDS(H4, is_used || !has_any);
+  HOLDS(V1, !HEAPS_CAN_BE_TAKEN ||
+              ((h->bin[c] & BIN_CLOSED) == 0 && (h->returned_room[c] & ROOM_CLOSED) == 0));
   for (uintptr_t b = h->aside->returned[c]; b != 0; b = block_next(b)) /* Bound: by H5 */
     HOLDS(H5, ++returned <= UINT16_MAX);
   HOLDS(H5, returned >= returned_count(h, c));

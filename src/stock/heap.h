@@ -2,7 +2,8 @@
  * Owns:    heap_t.   Called by: stock, heap, api.
  *          Calls: owned.c, returned.c, magazine.c, sample.c, slab, arena.
  * Threads: a heap is used by one thread at a time: by the thread to which it belongs, or by the
- *          one that is in a first-class heap's lane.
+ *          one that is in a first-class heap's lane. A taker moves what a sleeping thread's keeps
+ *          (sleepers.h).
  * Holds:   H1 `slab_count` is the length of a class's list of slabs, whose first leads to the last
  *             and each other to the one before
  *          H2 a slab on such a list is small, of that class, and the heap's own, in its anchor too

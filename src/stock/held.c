@@ -51,6 +51,8 @@ held_t held_moved(const heap_t *h) {
                   atomic64_load_relaxed(&h->own->moved_freed)};
 }
 
+held_t held_in_all(const heap_t *h) { return held_sum(heap_held(h), held_moved(h)); }
+
 void held_set_moved(heap_t *h, held_t moved) {
   held_t now = held_moved(h);
   if (moved.ready == now.ready && moved.freed == now.freed) return; /* perhaps an untouched page */

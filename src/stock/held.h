@@ -21,6 +21,7 @@ hidden held_t held_less(held_t a, held_t b);
 /* What it held and another thread has taken since: for its thread it counts as if it were there
  * still. */
 hidden held_t held_moved(const heap_t *h);
+hidden held_t held_in_all(const heap_t *h); /* both */
 hidden void held_set_moved(heap_t *h, held_t moved);
 /* If the calling thread counts its bytes: what `h` holds is the thread's from now on, as though it
  * had taken it; or so much is not any more. */

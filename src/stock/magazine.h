@@ -21,8 +21,8 @@ enum {
 
 /* Keeps or gives back the slice of an empty slab on no list. */
 hidden void magazine_put_slab(heap_t *h, slab_t *s);
-/* Keeps or gives back the `n` slices of a freed large block. It ended in the `used`th of them, of
- * which `touched` pages may be in memory. */
+/* Keeps or gives back the `n` slices of a freed block, or of a span that has ended. It ended in the
+ * `used`th of them, of which `touched` pages may be in memory. */
 hidden void magazine_put_run(heap_t *h, slab_t *s, size_t n, size_t used, size_t touched);
 
 /* `n` slices, the first at a multiple of `alignment`: kept ones, or the arena's. If `wish` is not

@@ -1,6 +1,6 @@
 /* owned.h - the slabs that a heap owns                                               layer 5: stock
- * Owns:    heap_own_t, except `lengthened` (returned.c), `lane_bytes` (index.c), `more_singles` and
- *          `missed_singles` (magazine.c).   Called by: stock, heap.   Calls: magazine, slab, arena.
+ * Owns:    of heap_own_t the slabs, their counts, the sweep, `others_lead` and `lane_slabs`.
+ *          Called by: stock, heap.   Calls: magazine, slab, arena.
  * Threads: the heap's own. */
 #pragma once
 

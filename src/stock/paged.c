@@ -95,10 +95,16 @@ void paged_free(heap_t *h, void *p, const char *call) {
   runs_put(h, p, n);
 }
 
-bool paged_may_have(size_t usable, size_t size) {
+static size_t most_for(size_t size) {
   size_t n = pages_for(size);
-  return usable <= (n + n / RUN_MORE_PART) << SPAN_PAGE_SHIFT;
+  return (n + n / RUN_MORE_PART) << SPAN_PAGE_SHIFT;
 }
+
+size_t paged_with_headroom(size_t size) {
+  return min_size(most_for(size), SPAN_MOST << SPAN_PAGE_SHIFT);
+}
+
+bool paged_may_have(size_t usable, size_t size) { return usable <= most_for(size); }
 
 bool paged_resize(void *p, size_t usable, size_t size) {
   size_t n = pages_for(size);

@@ -9,9 +9,12 @@
 #include "../support/pace.h"
 
 enum {
-  FREE_STEP = 64,    /* pages that a heap counts alone */
+  FREE_STEP = 64,    /* pages that a heap counts alone, where there are few heaps */
+  FREE_HEAPS = 16,   /* so many are few: of more each counts as much less alone */
+  FREE_TIMES = 8,    /* all that 10,000 heaps count alone is at most so many times what few do */
   LEAST_TO_GO = 8,   /* pages of a span for which the system is asked, unless all are to go */
-  REST_MS = 4000,    /* after the system has kept some it is asked for no more for so long */
+  REST_MS = 4000,    /* after the system has refused it is asked for no more for so long, */
+  REFUSALS = 4,      /* if it has refused that of so many spans in a row, or of one often */
   LOOK_TIMES = 16,   /* one free in so many looks how many pages are free */
   WALK_MS = 100,     /* from a walk over all spans that was hardly worth it to the next */
   MUCH_MISSED = 512, /* pages; for so many, twice, four times as many it gives up other things */
@@ -21,7 +24,7 @@ enum {
 
 /* ---- how many are free ----------------------------------------------------------------------- */
 
-static pace_t refusals; /* when it was last noticed */
+static pace_t refusals; /* when there were the last of REFUSALS */
 
 /* relaxed, all of it: sums, which heaps settle now and then. */
 static int64_t pages_in_memory(void) {
@@ -46,11 +49,18 @@ static void settle_free(heap_t *h) {
   h->own->free_pages = 0;
 }
 
+/* How many pages heaps count alone, all together. */
+static int64_t counted_alone(void) {
+  return (int64_t)FREE_STEP * min_size((size_t)users_count(), FREE_HEAPS * FREE_TIMES);
+}
+
 void runs_count_free(heap_t *h, int pages) {
   if (h == NULL) return add_free(pages);
+  int alone = h->own->free_pages + pages;
+  int step = FREE_STEP * FREE_HEAPS / (int)max_size((size_t)users_count(), FREE_HEAPS);
   h->counts_pages = 1;
-  h->own->free_pages += (int16_t)pages;
-  if (h->own->free_pages >= FREE_STEP || h->own->free_pages <= -FREE_STEP) settle_free(h);
+  h->own->free_pages = (int16_t)alone;
+  if (alone >= step || alone <= -step) settle_free(h);
 }
 
 void runs_settle(heap_t *h) {
@@ -60,11 +70,24 @@ void runs_settle(heap_t *h) {
   h->counts_pages = 0;
 }
 
+/* The system has refused some pages of the run's span, or none. */
+static void note_refusal(const void *p, bool is_refused) {
+  static atomic32_t in_row; /* relaxed, both: a guess */
+  static atomic64_t last;
+  uint32_t before = atomic32_load_relaxed(&in_row);
+  uint64_t span = (uintptr_t)p / SPAN_SIZE;
+  if (!is_refused && likely(before == 0)) return;
+  uint32_t more = is_refused && atomic64_exchange_relaxed(&last, span) == span ? 1 : REFUSALS;
+  atomic32_store_relaxed(&in_row, is_refused ? before + more : 0);
+  if (is_refused && before + more >= REFUSALS * REFUSALS)
+    pace_note(&refusals, os_now_ms(), REST_MS);
+}
+
 static out_of_line slab_t *give_to_system(void *p, unsigned n, unsigned least) {
   bool is_refused;
   if (pace_is_waiting(&refusals)) return span_free(p, n);
   slab_t *ended = span_free_to_system(p, n, least, &is_refused);
-  if (is_refused) pace_note(&refusals, os_now_ms(), REST_MS);
+  note_refusal(p, is_refused);
   return ended;
 }
 
@@ -99,7 +122,7 @@ void runs_release(slab_t *ended) {
 
 bool runs_may_give_room(const heap_t *h, size_t size) {
   if (option_get(OPTION_memory_limit) == 0) return false;
-  int64_t pages = pages_in_memory() + (int64_t)FREE_STEP * users_count();
+  int64_t pages = pages_in_memory() + counted_alone();
   size_t most = pages > 0 ? (size_t)pages << SPAN_PAGE_SHIFT : 0;
   if (h != NULL) most += (size_t)(h->singles + h->run_slices) << SLICE_SHIFT;
   if (h != NULL && h->keeps_pages) most += (size_t)h->own->kept_pages << SPAN_PAGE_SHIFT;
@@ -114,18 +137,29 @@ static bool is_enough_since(size_t size) {
   return more > 0 && !budget_is_spent_despite((size_t)more << SPAN_PAGE_SHIFT, size);
 }
 
+/* It goes on where the last one stopped. True: all spans had their turn. */
+static bool walk_until_room(size_t size) {
+  static atomic32_t next; /* relaxed: two that walk at once may look twice */
+  size_t groups = arena_count() * ARENA_GROUPS, first = atomic32_load_relaxed(&next), n = 0;
+  for (; n < groups && (n == 0 || budget_is_spent(size)); n++) {
+    size_t group = (first + n) % groups;
+    arena_t *a = arena_at(group / ARENA_GROUPS);
+    if (a != NULL) span_rest(a, group % ARENA_GROUPS, true);
+  }
+  atomic32_store_relaxed(&next, (uint32_t)(first + n));
+  return n == groups;
+}
+
 bool runs_give_room(size_t size) {
   static pace_t walks;
   uint32_t now = os_now_ms();
   if (runs_may_give_room(NULL, size) && budget_is_spent(size) &&
       (is_enough_since(size) || pace_is_due(&walks, now, 0))) {
     bool is_worth_it = pages_in_memory() > (int64_t)atomic64_load_relaxed(&arena_counts.spans);
-    for (size_t i = 0; i < arena_count(); i++) {
-      arena_t *a = arena_at(i);
-      for (size_t group = 0; a != NULL && group < ARENA_GROUPS; group++) span_rest(a, group, true);
-    }
-    int64_t left = pages_in_memory();
-    atomic64_store_relaxed(&left_by_walk, left > 0 ? (uint64_t)left : 0);
+    bool is_round = walk_until_room(size);
+    int64_t left = pages_in_memory(), before = (int64_t)atomic64_load_relaxed(&left_by_walk);
+    if (is_round || left < before)
+      atomic64_store_relaxed(&left_by_walk, left > 0 ? (uint64_t)left : 0);
     if (!is_worth_it || budget_is_spent(size)) pace_note(&walks, now, WALK_MS);
   }
   return !budget_is_spent(size); /* another thread may have made room */
@@ -243,6 +277,7 @@ void runs_empty(heap_t *h) {
 
 void runs_move(heap_t *to, heap_t *from) {
   ASSERT(!to->keeps_pages);
+  runs_settle(from);
   if (!from->keeps_pages) return; /* its page may be untouched */
   to->own->kept_runs = from->own->kept_runs;
   memcpy(to->own->page_runs, from->own->page_runs, sizeof to->own->page_runs);

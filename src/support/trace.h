@@ -65,7 +65,10 @@ typedef struct {
   K(FREE, "free")                                                                                  \
   K(FROM, "realloc-from")                                                                          \
   K(TO, "realloc-to")                                                                              \
-  K(EXPAND, "expand") K(DELETE, "heap-delete") K(DESTROY, "heap-destroy") K(LEAVE, "leave")
+  K(EXPAND, "expand")                                                                              \
+  K(DELETE, "heap-delete")                                                                         \
+  K(DESTROY, "heap-destroy")                                                                       \
+  K(LEAVE, "leave")
 #define TRACE_KIND(name, text) TRACE_##name,
 typedef enum { TRACE_KINDS(TRACE_KIND) TRACE_KIND_COUNT } trace_kind_t;
 enum { TRACE_KIND_BITS = 15, TRACE_FAILED = 16, TRACE_OF_HEAP = 32, TRACE_HAS_CODE = 64 };

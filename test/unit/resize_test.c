@@ -83,9 +83,54 @@ TEST(resize, a_large_block_grows_in_place_when_the_slices_behind_are_free, "") {
   char *p = in_slices(100000);
   fill(p, 100000);
   CHECK_EQ(resize(p, 400000), (void *)p);
+  CHECK_EQ(resize(p, 210000), (void *)p);
+  CHECK_EQ(committed(), (uint64_t)4);
+  check_filled(p, 100000);
+}
+
+TEST(resize, a_large_block_that_loses_half_becomes_a_run_of_pages_if_it_is_no_longer_than_one, "") {
+  char *p = fast_malloc(MiB(1));
+  fill(p, MiB(1));
+  char *q = resize(p, 90000);
+  CHECK(span_around(q) != NULL);
+  check_filled(q, 90000);
+  CHECK_EQ(committed(), (uint64_t)SPAN_SLICES);
+  fast_free(q);
+  p = fast_malloc(MiB(1));
+  CHECK_EQ(resize(p, KiB(400)), (void *)p); /* longer than a run can be */
+  fast_free(p);
+  check_nothing_lost();
+}
+
+TEST(resize, at_the_limit_a_large_block_that_loses_half_gives_that_back_where_it_lies, "") {
+  core_option(OPTION_magazine, 0);
+  char *p = fast_malloc(MiB(1));
+  fill(p, MiB(1));
+  uint64_t before = committed();
+  core_option(OPTION_memory_limit, (int64_t)(before << SLICE_SHIFT));
   CHECK_EQ(resize(p, 90000), (void *)p);
-  CHECK_EQ(committed(), (uint64_t)2);
+  CHECK_EQ(committed(), before - 14);
   check_filled(p, 90000);
+  core_option(OPTION_memory_limit, 0);
+  fast_free(p);
+  check_nothing_lost();
+}
+
+TEST(resize, a_run_that_is_copied_to_grow_stays_one_and_has_an_eighth_more, "") {
+  char *p = fast_malloc(66000), *wall = fast_malloc(17000);
+  CHECK(span_around(p) != NULL);
+  fill(p, 66000);
+  char *q = resize(p, 75000);
+  CHECK_NE(q, p);
+  CHECK(span_around(q) != NULL);
+  CHECK_EQ(heap_usable_size(q, "t"), (size_t)21 * SPAN_PAGE);
+  CHECK_EQ(resize(q, 86000), (void *)q);
+  check_filled(q, 66000);
+  fast_free(q), fast_free(wall);
+  p = resize(fast_malloc(SMALL_MOST), SMALL_MOST + 1000);
+  CHECK(span_around(p) != NULL);
+  fast_free(p);
+  check_nothing_lost();
 }
 
 TEST(resize, a_large_block_that_cannot_grow_in_place_moves_its_pages_without_a_copy, "U1") {

@@ -279,19 +279,60 @@ TEST(runs, without_a_budget_they_go_at_once_and_never_if_memory_is_to_stay, "") 
   }
 }
 
-TEST(runs, what_the_system_keeps_it_is_not_asked_for_with_each_free, "") {
+/* One block of ten pages in each of so many spans, and beside it one that stays. */
+static void one_in_each(char **p, unsigned n) {
   core_option(OPTION_magazine, 0);
   core_option(OPTION_purge_budget, 0);
-  char *p[8], *wall = of_pages(5);
-  for (unsigned i = 0; i < ARRAY_LENGTH(p); i++) memset(p[i] = of_pages(6), 7, (size_t)6 * PAGE);
+  for (unsigned i = 0; i < n; i++) {
+    memset(p[i] = of_pages(10), 7, (size_t)10 * PAGE);
+    (void)of_pages(SPAN_MOST);
+    (void)of_pages(SPAN_PAGES - 10 - SPAN_MOST);
+  }
+}
+
+TEST(runs, what_the_system_keeps_it_is_not_asked_for_with_each_free, "") {
+  char *p[8];
+  one_in_each(p, ARRAY_LENGTH(p));
   os_fake_fail(1u << OS_FAKE_DISCARD, 1, true);
   uint64_t before = os_fake.calls[OS_FAKE_DISCARD];
   for (unsigned i = 0; i < ARRAY_LENGTH(p); i++) fast_free(p[i]);
-  CHECK_EQ(os_fake.calls[OS_FAKE_DISCARD], before + 1);
-  CHECK_EQ(free_in_memory(), 48u);
-  os_fake_fail(0, 0, false);
-  fast_free(wall);
-  check_nothing_lost();
+  CHECK_EQ(os_fake.calls[OS_FAKE_DISCARD], before + 4);
+  CHECK_EQ(free_in_memory(), 80u);
+}
+
+TEST(runs, what_the_system_keeps_of_one_span_it_is_not_asked_for_endlessly, "") {
+  core_option(OPTION_magazine, 0);
+  core_option(OPTION_purge_budget, 0);
+  memset(of_pages(SPAN_MOST), 7, PAGE);
+  os_fake_fail(1u << OS_FAKE_DISCARD, 1, true);
+  uint64_t before = os_fake.calls[OS_FAKE_DISCARD];
+  for (unsigned i = 0; i < 40; i++) {
+    char *p = of_pages(10);
+    memset(p, 7, (size_t)10 * PAGE);
+    fast_free(p);
+  }
+  CHECK_EQ(os_fake.calls[OS_FAKE_DISCARD], before + 13);
+}
+
+TEST(runs, what_the_system_keeps_of_one_span_keeps_no_other_s_pages, "") {
+  char *p[8];
+  one_in_each(p, ARRAY_LENGTH(p));
+  os_fake_fail(1u << OS_FAKE_DISCARD, 1, false);
+  for (unsigned i = 0; i < ARRAY_LENGTH(p); i++) fast_free(p[i]);
+  CHECK_EQ(free_in_memory(), 10u);
+}
+
+TEST(runs, the_more_threads_there_are_the_fewer_pages_each_counts_alone, "") {
+  (void)of_pages(5);
+  uint64_t before = all_free();
+  (void)of_pages(10);
+  CHECK_EQ(atomic64_load_relaxed(&arena_counts.free_pages), before);
+  pretend_users(128);
+  (void)of_pages(5);
+  CHECK_EQ(atomic64_load_relaxed(&arena_counts.free_pages), before - 15);
+  pretend_users(10000);
+  (void)of_pages(5);
+  CHECK_EQ(atomic64_load_relaxed(&arena_counts.free_pages), before - 20);
 }
 
 TEST(runs, at_the_limit_small_blocks_have_the_memory_that_free_pages_had, "") {
@@ -424,6 +465,22 @@ TEST(runs, at_the_limit_what_was_freed_after_a_refusal_is_there_at_once, "") {
   while (fast_malloc(1000) != NULL) small++;
   CHECK_GE(small * 1000, MiB(5));
   for (unsigned i = 0; i < n; i += 8) CHECK_BYTES(p[i], 7, (size_t)5 * PAGE);
+}
+
+TEST(runs, at_the_limit_no_more_pages_go_than_are_needed_and_the_next_search_goes_on_there, "") {
+  static char *p[600];
+  core_option(OPTION_magazine, 0);
+  for (unsigned i = 0; i < ARRAY_LENGTH(p); i++) memset(p[i] = of_pages(20), 7, (size_t)20 * PAGE);
+  for (unsigned i = 0; i < ARRAY_LENGTH(p); i++)
+    if (i % 3 != 0) fast_free(p[i]);
+  uint64_t free = free_in_memory();
+  uint64_t absent = atomic64_load_relaxed(&arena_counts.absent_pages) * PAGE;
+  core_option(OPTION_memory_limit, (int64_t)((committed() << SLICE_SHIFT) - absent));
+  CHECK(in_slices(KiB(200)) != NULL);
+  uint64_t left = free_in_memory();
+  CHECK(left < free && left > free / 2);
+  CHECK(in_slices(KiB(200)) != NULL);
+  CHECK_LE(free_in_memory(), left);
 }
 
 TEST(runs, at_the_limit_a_request_that_cannot_be_met_costs_others_nothing, "") {

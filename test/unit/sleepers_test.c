@@ -106,7 +106,7 @@ static bool keeps_nothing(const heap_t *h) {
 
 /* ---- what is taken --------------------------------------------------------------------------- */
 
-TEST(sleepers, all_that_a_sleeping_thread_keeps_is_taken_and_it_goes_on, "") {
+TEST(sleepers, all_that_a_sleeping_thread_keeps_is_taken_and_it_goes_on, "V2 V3") {
   begin(succeed);
   CHECK(its_heap->put_off != 0 && !keeps_nothing(its_heap));
   sleepers_take_all();
@@ -344,7 +344,7 @@ static bool store_late(unsigned number) {
   if (number == 4) its_heap->returned_room[used_class] = (uint16_t)(seen - 1);
   return true;
 }
-TEST(sleepers, no_list_stays_closed, "") {
+TEST(sleepers, no_list_stays_closed, "V1") {
   begin(store_late);
   for (unsigned c = 1; c < CLASS_COUNT; c++)
     if (its_heap->returned_room[c] > 1) used_class = c;

@@ -189,7 +189,7 @@ TEST(tails, the_sums_are_those_of_the_live_blocks, "L3") {
   heap_t *h = my_heap();
   for (int i = 0; i < 5000; i++) {
     size_t k = core_next(&state) % SLOTS, size = SMALL_MOST + 1 + core_next(&state) % 300000;
-    if (i % 3 == 0) p[k] = any_realloc(p[k], size, "t");
+    if (i % 3 == 0) p[k] = any_realloc(p[k], size + KiB(128), "t");
     else {
       fast_free(p[k]);
       p[k] = in_slices(size);

@@ -8,7 +8,7 @@
 #include "checker.h"
 #include "system.h"
 
-enum { LONG = SPAN_MOST, SHORT = 10, HELD = 3 };
+enum { LONG = SPAN_MOST, SHORT = 10, HELD = 6 };
 
 static void *held[HELD];
 static slab_t *span;
@@ -52,9 +52,9 @@ static void begin_with(unsigned first, unsigned second) {
   system_restart();
   checker_keep_together(&a->low_word, sizeof a->low_word);
   checker_keep_together(arena_maps(a), offsetof(arena_maps_t, roomy));
+  memset(held, 0, sizeof held);
   held[0] = begin(first);
-  held[1] = second != 0 ? span_claim(second, 0) : NULL;
-  held[2] = NULL;
+  if (second != 0) held[1] = span_claim(second, 0);
 }
 
 static void settle(void) {
@@ -159,6 +159,30 @@ static void to_system_thread(unsigned me) {
   release(span_free_to_system(p, span_end_block(p, "a scenario"), 1, &is_refused));
 }
 
+/* What comes free makes a run of eleven out of six that nobody has touched. It goes to the system,
+ * and meanwhile the six are claimed: the longest is one of eight, as it was in the beginning. */
+static void rest_again_before(void) {
+  begin_with(27, 5);
+  held[2] = span_claim(8, 0), held[3] = span_claim(5, 0);
+  void *six = span_claim(6, 0);
+  held[4] = span_claim(5, 0);
+  span_forget_block(six);
+  span_free(six, 6);
+}
+static void rest_again_thread(unsigned me) {
+  if (me == 1) return rest_thread(me);
+  put_held(3);
+  held[5] = span_claim(6, 0);
+}
+static void to_system_again_thread(unsigned me) {
+  bool is_refused;
+  if (me == 0) return rest_again_thread(me);
+  void *p = held[1];
+  held[1] = NULL;
+  write_to(p);
+  release(span_free_to_system(p, span_end_block(p, "a scenario"), 1, &is_refused));
+}
+
 static void grow_before(void) { begin_with(SHORT, LONG); }
 static void grow_thread(unsigned me) {
   if (me == 1) put_held(1);
@@ -181,5 +205,9 @@ const scenario_t span_scenarios[] = {
   {"span: a few of its free pages go", 2, 0, rest_little_before, rest_little_thread, settle},
   {"span: one that is freed takes free pages along while another claims some", 2, 0,
    rest_little_before, to_system_thread, settle},
+  {"span: pages go while its longest free run becomes what it was", 2, 0, rest_again_before,
+   rest_again_thread, settle},
+  {"span: so do pages beside one that is freed", 2, 0, rest_again_before, to_system_again_thread,
+   settle},
   {"span: a block grows into pages that come back", 2, 0, grow_before, grow_thread, settle},
   {NULL, 0, 0, NULL, NULL, NULL}};
