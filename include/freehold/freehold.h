@@ -118,10 +118,10 @@ FH_API void *fh_realloc_aligned(void *p, size_t alignment, size_t size) FH_SIZE(
  * For NULL it is calloc(1, size). Ours; the idea is OpenBSD's recallocarray. */
 FH_API void *fh_realloc_zeroed(void *p, size_t old_size, size_t size) FH_SIZE(3);
 
-/* These calls, and in `*actual` how many bytes are really there: what fh_usable_size would say, 0
- * if the call returns NULL. All of them belong to the caller, and those that the plain call does
- * not clear may be anything; where it clears, all are zero up to `*actual`. Actual may be NULL.
- * Ours; P0901. */
+/* The calls above, which also store in `*actual` how many bytes the block really has: what
+ * fh_usable_size would say, 0 if the call returns NULL. All of them belong to the caller, and those
+ * that the plain call does not clear may be anything; where it clears, all are zero up to
+ * `*actual`. `actual` may be NULL. Ours; P0901. */
 FH_API void *fh_malloc_at_least(size_t size, size_t *actual) FH_MALLOC FH_SIZE(1);
 FH_API void *fh_calloc_at_least(size_t count, size_t size, size_t *actual) FH_MALLOC FH_SIZE(1, 2);
 FH_API void *fh_realloc_at_least(void *p, size_t size, size_t *actual) FH_SIZE(2);
@@ -232,7 +232,7 @@ FH_API void *fh_heap_aligned_alloc(fh_heap_t *heap, size_t alignment, size_t siz
 
 /* From now on malloc, operator new and their kin take the blocks of the calling thread from `heap`,
  * as fh_heap_malloc does. realloc does as fh_heap_realloc. NULL: from its own, as at first. Returns
- * what was in force before. Every call of this thread takes the slow path meanwhile. The
+ * the previous choice. While a heap is chosen, every call of this thread takes the slow path. The
  * heap may be the default of any number of threads; it may not end before they have chosen another
  * or ended. Not for signal handlers. Ours; the idea is mimalloc's. */
 FH_API fh_heap_t *fh_heap_set_default(fh_heap_t *heap);
@@ -293,9 +293,9 @@ FH_API bool fh_heap_visit_areas(fh_heap_t *heap, fh_area_visitor_t *visitor, voi
  * meanwhile. Ours. */
 FH_API void fh_collect(bool force);
 
-/* Memory that the program brings, for freehold to hand out blocks of: huge pages, memory of a node
- * or a device, a static buffer. The bytes in which blocks may lie from now on, 0 if there are none.
- * They are used before more is mapped.
+/* Gives freehold memory of the program's own to hand out blocks from: huge pages, memory of a node
+ * or a device, a static buffer. Returns in how many of its bytes blocks may lie from now on, 0 if
+ * in none. They are used before more is mapped.
  *   It must be readable and writable until the process ends, and nobody else may touch it.
  *   Slices of 64 KiB are used. Each aligned GiB of addresses in which it lies begins with 2.2 MiB
  * of records, and does not use its last 64 KiB. Where the memory does not cover that beginning,
@@ -468,17 +468,17 @@ FH_API void fh_stats_print(bool json);
  * length, as snprintf does. Ours. */
 FH_API size_t fh_stats_json(char *buffer, size_t size);
 
-/* Bytes that the calling thread has allocated, and freed, whoever allocated them. Both counts begin
- * with the thread's first call of either, which returns 0. Differences tell what a piece of work
- * used. They are exact, in bytes of blocks. So a request of 100 counts as 112, one of 20,000 as
- * whole pages, and one of none as none. A block that a profile samples has pages of its own, and
+/* Bytes that the calling thread has allocated, and freed, whoever allocated them. Both counts
+ * begin with the thread's first call of either, which returns 0. Differences tell what a piece of
+ * work used. They are exact, in bytes of blocks. So a request of 100 counts as 112, one of 20,000
+ * as whole pages, and one of none as none. A block that a profile samples has pages of its own, and
  * counts as these. Where realloc leaves a block in its place, or moves its pages, what it adds or
  * takes away counts. What freehold needs for itself does not count, nor do blocks of libc's own
  * heap. In a signal handler the interrupted call may count in part. In the secure grade a block
  * counts as freed when it may be used again. Neither locks or asks the system. They take time in
- * proportion to the blocks in the thread's lists for its next calls, mostly some
- * hundred. At most these are 64 KiB of each size below 1 KiB, and 16 MiB of each other. A thread
- * that never asks pays for two additions in a slow call. Ours; as jemalloc's thread.allocated. */
+ * proportion to the blocks in the thread's lists for its next calls. These are usually a few
+ * hundred, at most 64 KiB of each size below 1 KiB, and 16 MiB of each other. A thread that never
+ * asks pays for two additions in a slow call. Ours; like jemalloc's thread.allocated. */
 FH_API uint64_t fh_thread_allocated(void);
 FH_API uint64_t fh_thread_freed(void);
 

@@ -12,7 +12,7 @@
 
 /* A descriptor keeps what it said until its slice is used again, and so does a freed block, unless
  * its memory is gone. */
-_Noreturn cold void heap_bad_pointer(const slab_t *s, const void *p, const char *call) {
+_Noreturn cold void heap_refuse_pointer(const slab_t *s, const void *p, const char *call) {
   size_t slice = arena_slice(p);
   bool is_ours = arena_has_slice(p);
   const atomic64_t *unmapped = &arena_maps(arena_of(p))->unmapped[slice / 64];
@@ -162,7 +162,7 @@ out_of_line void heap_free(void *p, const char *call) {
       if (kind == SLAB_SMALL) return free_small(s, p, call);
       if (kind == SLAB_LARGE) return heap_free_large(s, p, call);
       if (span_around(p) != NULL) return free_run(p, call);
-      heap_bad_pointer(s, p, call);
+      heap_refuse_pointer(s, p, call);
     }
     case TENANT_HUGE: return huge_free(map_record(tenant), p, call);
     case TENANT_EMPTY: return empty_free(map_record(tenant), p, call);

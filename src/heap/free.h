@@ -17,4 +17,4 @@ typedef void lane_visitor_t(heap_t *lane, slab_t *s);
 hidden void heap_on_lane_emptied(lane_visitor_t *call);
 hidden void heap_slab_emptied(slab_t *s); /* a fast free made `used` zero */
 /* `p` lies in our memory and is no live block: dies saying what it was. */
-_Noreturn hidden void heap_bad_pointer(const slab_t *s, const void *p, const char *call);
+_Noreturn hidden void heap_refuse_pointer(const slab_t *s, const void *p, const char *call);

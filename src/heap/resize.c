@@ -58,7 +58,7 @@ static found_t find(const void *p, const char *call) {
       if ((uintptr_t)p % SLICE_SIZE != 0) fatal("invalid pointer", p, call);
       return (found_t){s, NULL, atomic64_load_relaxed(&s->size), false};
     default:
-      if (span_around(p) == NULL) heap_bad_pointer(s, p, call);
+      if (span_around(p) == NULL) heap_refuse_pointer(s, p, call);
       return (found_t){.usable = (size_t)span_pages(p, call) << SPAN_PAGE_SHIFT, .is_run = true};
   }
 }

@@ -27,7 +27,7 @@ typedef struct {
   unsigned page;
 } page_t;
 
-static page_t place_of_page(const void *p) {
+static page_t page_at(const void *p) {
   return (page_t){.span = slab_of((void *)align_down((uintptr_t)p, SPAN_SIZE)),
                   .page = (unsigned)((uintptr_t)p % SPAN_SIZE >> SPAN_PAGE_SHIFT)};
 }
@@ -239,7 +239,7 @@ static void note_ended(const slab_t *s) {
 }
 
 void *span_begin(void *base, bool is_clean, unsigned n) {
-  page_t at = place_of_page(base);
+  page_t at = page_at(base);
   slab_t *s = slab_of(base);
   uint64_t pages = bits_run(0, n);
   ASSERT(at.page == 0 && atomic64_load_relaxed(&s->pages) == 0);
@@ -288,7 +288,7 @@ static void note_touched(slab_t *s, uint64_t pages) {
 }
 
 bool span_was_freed(const void *p) {
-  page_t at = place_of_page(p);
+  page_t at = page_at(p);
   return (uintptr_t)p % SPAN_PAGE == 0 && run_is_freed(run_seen(&at));
 }
 
@@ -306,12 +306,12 @@ static uint8_t live_run(const void *p, const page_t *at, const char *call) {
 }
 
 unsigned span_pages(const void *p, const char *call) {
-  page_t at = place_of_page(p);
+  page_t at = page_at(p);
   return run_pages(live_run(p, &at, call));
 }
 
 unsigned span_end_block(void *p, const char *call) {
-  page_t at = place_of_page(p);
+  page_t at = page_at(p);
   uint8_t run = live_run(p, &at, call);
   unsigned n = run_pages(run);
   note_touched(at.span, bits_run(at.page, n));
@@ -321,17 +321,17 @@ unsigned span_end_block(void *p, const char *call) {
 }
 
 void span_renew_block(void *p, unsigned n) {
-  page_t at = place_of_page(p);
+  page_t at = page_at(p);
   set_run(&at, n);
 }
 
 slab_t *span_free(void *p, unsigned n) {
-  page_t at = place_of_page(p);
+  page_t at = page_at(p);
   return give_back_run(at.span, bits_run(at.page, n)) ? at.span : NULL;
 }
 
 void span_forget_block(void *p) {
-  page_t at = place_of_page(p);
+  page_t at = page_at(p);
   atomic8_store_relaxed(run_of(&at), 0);
 }
 
@@ -350,7 +350,7 @@ static bool claim_behind(const page_t *at, unsigned from, unsigned n) {
 }
 
 bool span_resize(void *p, unsigned n) {
-  page_t at = place_of_page(p);
+  page_t at = page_at(p);
   unsigned have = run_pages(run_seen(&at));
   if (n < SPAN_LEAST || n > SPAN_MOST) return false;
   if (n > have && !claim_behind(&at, have, n - have)) return false;
@@ -364,7 +364,7 @@ bool span_resize(void *p, unsigned n) {
 }
 
 unsigned span_untouched_behind(const void *p, unsigned n) {
-  page_t at = place_of_page(p);
+  page_t at = page_at(p);
   unsigned have = run_pages(run_seen(&at));
   if (n <= have || at.page + n > SPAN_PAGES) return 0; /* it cannot grow so */
   uint64_t more = bits_run(at.page + have, n - have);
@@ -374,13 +374,13 @@ unsigned span_untouched_behind(const void *p, unsigned n) {
 /* ---- anyone looks ---------------------------------------------------------------------------- */
 
 bool span_is_clean(const void *p) {
-  page_t at = place_of_page(p);
+  page_t at = page_at(p);
   uint64_t pages = bits_run(at.page, run_pages(run_seen(&at)));
   return untouched(at.span, pages) == pages;
 }
 
 void *span_find(const void *p, unsigned *pages) {
-  page_t at = place_of_page(p);
+  page_t at = page_at(p);
   unsigned page = at.page;
   for (unsigned back = 0; back < SPAN_MOST && back <= page; back++) { /* Bound: SPAN_MOST */
     at.page = page - back;
@@ -394,7 +394,7 @@ void *span_find(const void *p, unsigned *pages) {
 
 size_t span_live(const slab_t *s) {
   size_t pages = 0;
-  for (page_t at = place_of_page(arena_described(s)); at.page < SPAN_PAGES; at.page++) {
+  for (page_t at = page_at(arena_described(s)); at.page < SPAN_PAGES; at.page++) {
     uint8_t run = run_seen(&at);
     if (run_is_live(run)) pages += run_pages(run);
   }
@@ -407,8 +407,8 @@ size_t span_live(const slab_t *s) {
 static uint64_t idle_pages(uint64_t free, uint64_t touched) {
   unsigned n = (unsigned)(os_page_size() >> SPAN_PAGE_SHIFT);
   uint64_t of_one = ((uint64_t)1 << n) - 1, heads = bits_runs_of(free, n) & all_pages / of_one;
-  uint64_t untouched = bits_runs_of(~touched, n);
-  return (heads & ~untouched) * of_one;
+  uint64_t absent = bits_runs_of(~touched, n);
+  return (heads & ~absent) * of_one;
 }
 
 /* The caller has claimed these pages. False: the system keeps some. */
@@ -440,7 +440,7 @@ static atomic64_t *look_of(slab_t *s) {
 
 /* Pages go if none changed hands since the last look, or at once. What the system keeps it is not
  * asked for again until one does. How many looks that was worth. */
-static out_of_line size_t rest_one(slab_t *s, bool is_at_once) {
+static out_of_line size_t purge_one(slab_t *s, bool is_at_once) {
   uint64_t w = atomic64_load_relaxed(&s->pages), seen = atomic64_load_relaxed(look_of(s));
   uint64_t idle = idle_pages(w, atomic64_load_relaxed(&s->touched_pages));
   if (idle == 0 || (seen == ~w && !is_at_once)) return 1;
@@ -455,7 +455,7 @@ static out_of_line size_t rest_one(slab_t *s, bool is_at_once) {
 }
 
 slab_t *span_free_to_system(void *p, unsigned n, unsigned least, bool *is_refused) {
-  page_t at = place_of_page(p);
+  page_t at = page_at(p);
   slab_t *s = at.span;
   uint64_t has = bits_run(at.page, n), w = atomic64_load_relaxed(&s->pages);
   uint64_t idle = idle_pages(w | has, atomic64_load_relaxed(&s->touched_pages)), more = idle & ~has;
@@ -470,20 +470,20 @@ slab_t *span_free_to_system(void *p, unsigned n, unsigned least, bool *is_refuse
   return give_back_run(s, has | more) ? s : NULL;
 }
 
-size_t span_rest(arena_t *a, size_t group, bool is_at_once) {
+size_t span_purge(arena_t *a, size_t group, bool is_at_once) {
   enum { SPANS = 64 / SPAN_SLICES };
   size_t first = group * SPANS, looks = 0;
   /* relaxed: one that is missed began just now */
   uint64_t spans = atomic64_load_relaxed(&a->spans[first / 64]) & bits_run(first % 64, SPANS);
   for (; spans != 0; spans &= spans - 1) /* Bound: the bits of a word */
-    looks += rest_one(numbered(a, first / 64 * 64 + bits_lowest(spans)), is_at_once);
+    looks += purge_one(numbered(a, first / 64 * 64 + bits_lowest(spans)), is_at_once);
   return looks;
 }
 
 /* ---- what holds ------------------------------------------------------------------------------ */
 
 bool span_is_valid(const slab_t *s) {
-  page_t at = place_of_page(arena_described(s));
+  page_t at = page_at(arena_described(s));
   uint64_t free = atomic64_load_relaxed(&s->pages), claimed = 0;
   for (; at.page < SPAN_PAGES; at.page++) {
     uint8_t run = run_seen(&at);

@@ -70,6 +70,6 @@ hidden bool span_was_freed(const void *p);
 
 /* Free pages of the spans in a group of 64 slices go back to the system, if no page of the span
  * changed hands since the last look. `is_at_once`: in any case. How many looks that was worth. */
-hidden size_t span_rest(arena_t *a, size_t group, bool is_at_once);
+hidden size_t span_purge(arena_t *a, size_t group, bool is_at_once);
 
 hidden bool span_is_valid(const slab_t *s); /* while no thread runs */

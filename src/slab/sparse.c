@@ -100,7 +100,7 @@ static size_t look_over(walk_t *w, arena_t *a, size_t slice) {
     if (w->work == 0) return slice / 64 * 64 + bits_lowest(bits);
     look_at_slice(w, a, slice / 64 * 64 + bits_lowest(bits));
   }
-  w->work -= min_size(w->work, span_rest(a, slice / 64, w->is_at_once));
+  w->work -= min_size(w->work, span_purge(a, slice / 64, w->is_at_once));
   w->groups--;
   return (slice / 64 + 1) * 64;
 }

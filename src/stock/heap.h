@@ -104,8 +104,8 @@ typedef struct {
   lengthened_t lengthened[CLASS_COUNT - MEDIUM_CLASS];
   uint16_t more_singles; /* how many more slices the magazine's first list may have than its due */
   uint16_t missed_singles; /* slices that it gave back and the heap has not claimed again */
-  /* Runs of pages without blocks: runs.h. For each length the place of the first, counted from 1,
-   * and for each the next of that length. A bit for each place and each length in use. How many
+  /* Runs of pages without blocks: runs.h. For each length the slot of the first, counted from 1,
+   * and for each the next of that length. A bit for each slot and each length in use. How many
    * pages they have. */
   uintptr_t page_runs[PAGE_RUNS_KEPT];
   uint8_t first_run[SPAN_LEVELS], next_run[PAGE_RUNS_KEPT];
@@ -114,7 +114,7 @@ typedef struct {
   /* how many these may be, as last settled; up to how many of that beyond its due; pages that it
    * had no room for and has not claimed again */
   uint16_t pages_most, more_pages, missed_pages;
-  uint8_t next_page_run;    /* the place that makes room next */
+  uint8_t next_run_slot;    /* the slot that makes room next */
   uint8_t missed_doublings; /* how often much was doubled that the heap may miss: runs.c */
   int16_t free_pages;       /* more or less of spans than in arena_counts: runs.h */
   /* so many idle pages of a span go when a run is freed, 0: none do; frees until the next look */

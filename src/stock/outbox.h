@@ -21,7 +21,7 @@ enum {
 hidden void outbox_put(heap_t *h, slab_t *s, uintptr_t block);
 /* Puts a chain of blocks of a slab that the heap does not own back at once. */
 hidden void outbox_push(heap_t *h, slab_t *s, uintptr_t first, uintptr_t last, unsigned count);
-/* Where the chain of the block's slab has its place. */
+/* The slot of the chain of the block's slab. */
 static inline batch_t *outbox_batch(const heap_t *h, uintptr_t block) {
   return &h->aside->batch[arena_slice((void *)block) % BATCH_SLOTS];
 }

@@ -144,7 +144,7 @@ static bool walk_until_room(size_t size) {
   for (; n < groups && (n == 0 || budget_is_spent(size)); n++) {
     size_t group = (first + n) % groups;
     arena_t *a = arena_at(group / ARENA_GROUPS);
-    if (a != NULL) span_rest(a, group % ARENA_GROUPS, true);
+    if (a != NULL) span_purge(a, group % ARENA_GROUPS, true);
   }
   atomic32_store_relaxed(&next, (uint32_t)(first + n));
   return n == groups;
@@ -172,7 +172,7 @@ static void count_pages(heap_t *h, unsigned n) { /* modulo 2^16 */
   h->keeps_pages = h->own->kept_pages != 0;
 }
 
-/* `link`: where its place stands. */
+/* `link`: where its slot stands. */
 static inline run_t take_linked(heap_t *h, uint8_t *link) {
   heap_own_t *own = h->own;
   unsigned at = *link - 1u;
@@ -189,13 +189,13 @@ static run_t take_of_length(heap_t *h, unsigned level) {
   return take_linked(h, &h->own->first_run[level]);
 }
 
-static run_t take_from_place(heap_t *h, unsigned at) {
+static run_t take_from_slot(heap_t *h, unsigned at) {
   uint8_t *link = &h->own->first_run[run_page_count(h->own->page_runs[at]) - SPAN_LEAST];
   while (*link != at + 1) link = &h->own->next_run[*link - 1u]; /* Bound: PAGE_RUNS_KEPT */
   return take_linked(h, link);
 }
 
-static void put_in_place(heap_t *h, unsigned at, run_t run) {
+static void put_in_slot(heap_t *h, unsigned at, run_t run) {
   heap_own_t *own = h->own;
   unsigned level = run_page_count(run) - SPAN_LEAST;
   own->page_runs[at] = run;
@@ -206,12 +206,12 @@ static void put_in_place(heap_t *h, unsigned at, run_t run) {
   count_pages(h, run_page_count(run));
 }
 
-/* One place after the other. */
+/* One slot after the other. */
 run_t runs_take_any(heap_t *h) {
-  uint32_t runs = h->own->kept_runs, from_next = runs & ALL_RUNS << h->own->next_page_run;
+  uint32_t runs = h->own->kept_runs, from_next = runs & ALL_RUNS << h->own->next_run_slot;
   unsigned at = bits_lowest(from_next != 0 ? from_next : runs);
-  h->own->next_page_run = (uint8_t)((at + 1) % PAGE_RUNS_KEPT);
-  return take_from_place(h, at);
+  h->own->next_run_slot = (uint8_t)((at + 1) % PAGE_RUNS_KEPT);
+  return take_from_slot(h, at);
 }
 
 static unsigned much_missed(const heap_t *h) {
@@ -239,7 +239,7 @@ void runs_note_claimed(heap_t *h, unsigned n) {
 
 void runs_put(heap_t *h, void *p, unsigned n) {
   ASSERT(h->own->kept_runs != ALL_RUNS);
-  put_in_place(h, bits_lowest(~h->own->kept_runs), (uintptr_t)p | n);
+  put_in_slot(h, bits_lowest(~h->own->kept_runs), (uintptr_t)p | n);
   ASSERT_VALID(runs_are_valid(h));
 }
 
@@ -294,7 +294,7 @@ void runs_recount(heap_t *h) {
   count_pages(h, 0u - h->own->kept_pages);
   for (; runs != 0; runs &= runs - 1) { /* Bound: PAGE_RUNS_KEPT */
     unsigned at = bits_lowest(runs);
-    put_in_place(h, at, h->own->page_runs[at]);
+    put_in_slot(h, at, h->own->page_runs[at]);
   }
 }
 

@@ -395,7 +395,7 @@ class Paths(unittest.TestCase):
     CLOSED = ["api_closed_" + name for name in "allocate realloc free".split()]
     # A free that finds its first-class heap destroyed meanwhile ends the lane: 1,112 bytes in all.
     ENDED = ["end_lane"]
-    NEVER_RETURNS = ["fatal", "heap_bad_pointer", "report_and_die"]
+    NEVER_RETURNS = ["fatal", "heap_refuse_pointer", "report_and_die"]
     # reads the options, once; most often the loader has called it
     FIRST_USE = "api_start_now"
     STACK_LIMIT, CLOSED_LIMIT, FIRST_USE_LIMIT = 1024, 2048, 6 * 1024

@@ -69,14 +69,14 @@ TEST(span, free_pages_of_a_span_at_rest_go_back_and_so_do_all_on_request, "R1") 
   size_t group = arena_slice(p) / 64;
   fast_free(p);
   keep_nothing();
-  CHECK_EQ(span_rest(a, group, false), 1u);
+  CHECK_EQ(span_purge(a, group, false), 1u);
   CHECK_EQ(os_resident(p, SPAN_SIZE), (size_t)35 * PAGE); /* a look */
   uint64_t idle = idle_pages();
-  CHECK_GT(span_rest(a, group, false), 1u);
+  CHECK_GT(span_purge(a, group, false), 1u);
   CHECK_EQ(os_resident(p, SPAN_SIZE), (size_t)5 * PAGE);
   CHECK_EQ(idle_pages(), idle + 30);
   uint64_t before = os_fake.calls[OS_FAKE_DISCARD];
-  span_rest(a, group, true);
+  span_purge(a, group, true);
   CHECK_EQ(os_fake.calls[OS_FAKE_DISCARD], before); /* nothing lies there any more */
   CHECK_EQ(of_pages(30), (void *)p);
   CHECK(large_is_clean(p) && idle_pages() == idle);
@@ -139,10 +139,10 @@ TEST(span, what_the_system_keeps_it_is_asked_for_again_once_a_page_changes_hands
   fast_free(p);
   keep_nothing();
   os_fake_fail(1u << OS_FAKE_DISCARD, 1, true);
-  for (int i = 0; i < 9; i++) span_rest(a, group, false);
+  for (int i = 0; i < 9; i++) span_purge(a, group, false);
   CHECK_EQ(os_fake.calls[OS_FAKE_DISCARD], 1u);
   void *other = of_pages(5);
-  for (int i = 0; i < 9; i++) span_rest(a, group, false);
+  for (int i = 0; i < 9; i++) span_purge(a, group, false);
   CHECK_EQ(os_fake.calls[OS_FAKE_DISCARD], 2u);
   os_fake_fail(0, 0, false);
   fast_free(other), fast_free(wall);

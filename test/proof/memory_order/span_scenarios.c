@@ -133,7 +133,7 @@ static void begin_thread(unsigned me) {
 static void rest_thread(unsigned me) {
   arena_t *a = arena_of(span);
   if (me == 0) claim_and_put(LONG);
-  else span_rest(a, arena_slice((void *)slab_base(span)) / 64, true);
+  else span_purge(a, arena_slice((void *)slab_base(span)) / 64, true);
 }
 static void rest_before(void) {
   two_before();

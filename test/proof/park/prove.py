@@ -328,8 +328,8 @@ def executed(target, operation, folder):
     return {int(line, 16) for line in path.read_text().split()}
 
 def is_report(line, functions):
-    return (any(name in line for name in ("fatal(", "heap_bad_pointer(", "report_and_die(")) or
-            functions in ({"heap_bad_pointer"}, {"report_and_die"}, {"refuse_run"},
+    return (any(name in line for name in ("fatal(", "heap_refuse_pointer(", "report_and_die(")) or
+            functions in ({"heap_refuse_pointer"}, {"report_and_die"}, {"refuse_run"},
                           {"span_was_freed"}))
 
 def is_background(line, functions):
@@ -363,7 +363,7 @@ def is_raced(line, functions):
             ("grow_at" in functions and
              line.strip() in ("slices_give_back(a, slice, missing);", "return false;")) or
             ("span_claim" in functions and line.strip().startswith(("hint_set(", "hint_arena("))) or
-            ("rest_one" in functions and ("arena_release_" in line or "free_pages" in line)))
+            ("purge_one" in functions and ("arena_release_" in line or "free_pages" in line)))
 
 def is_refused(line, functions):
     """By a system that lets go of nothing, moves no pages, or makes no fences."""
