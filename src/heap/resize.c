@@ -175,7 +175,7 @@ static void *allocate_with_headroom(size_t size, size_t roomy) {
 /* Is it, once it has shrunk, to be a run of pages? In its place it would keep whole slices, and
  * leave a hole behind it. */
 static bool becomes_run(const found_t *f, size_t size) {
-  return f->slab != NULL && size <= f->usable / 2 && paged_fits(size, 1) &&
+  return f->slab != NULL && size < f->usable / 2 && paged_fits(size, 1) &&
          atomic_ptr_is_relaxed(&f->slab->cell, NULL);
 }
 
@@ -256,11 +256,21 @@ static size_t with_headroom(const found_t *f, size_t size) {
   return size > f->usable && size < roomy && roomy < HUGE_LEAST / 2 ? roomy : size;
 }
 
+/* A run has it as pages of its own. What is longer than a block of that size may be, because the
+ * heap kept such a run, or there was none, loses it again. */
+static out_of_line void *allocate_run_with_headroom(size_t size) {
+  void *block = fast_malloc(paged_with_headroom(size));
+  if (block == NULL) return NULL;
+  found_t f = find(block, "realloc");
+  if (!may_have(&f, size, 1) && !resize_in_place(&f, block, size)) heap_note_longer();
+  return block;
+}
+
 static always_inline void *room_to_copy(const found_t *f, size_t size) {
   size_t roomy = with_headroom(f, size);
   if (roomy <= SMALL_MOST) return fast_malloc(roomy);
   void *block = NULL;
-  if (roomy != size && paged_fits(size, 1)) block = fast_malloc(paged_with_headroom(size));
+  if (roomy != size && paged_fits(size, 1)) block = allocate_run_with_headroom(size);
   else if (roomy != size) block = allocate_with_headroom(size, roomy);
   return block != NULL ? block : fast_malloc(size);
 }

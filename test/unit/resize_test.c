@@ -482,6 +482,28 @@ TEST(resize, whatever_size_realloc_has_left_a_block_with_is_not_told_as_a_wrong_
     }
 }
 
+TEST(resize, nor_is_it_where_the_heap_keeps_runs_that_are_a_little_longer, "") {
+  char *kept[SPAN_MOST - SPAN_LEAST + 1], *wall;
+  for (int i = 0; i < 100; i++) fast_free(fast_malloc(20000)); /* it may keep some */
+  for (size_t n = SPAN_LEAST; n < SPAN_MOST; n++)
+    for (size_t more = 1; more <= 2; more++) {
+      size_t size = n * SPAN_PAGE, had = size - size / 8;
+      if (had <= SMALL_MOST) continue;
+      for (size_t i = 0; i < ARRAY_LENGTH(kept); i++)
+        kept[i] = fast_malloc((i + SPAN_LEAST) * SPAN_PAGE);
+      char *p = fast_malloc(had);
+      wall = fast_malloc(had);
+      for (size_t i = n - SPAN_LEAST + more; i < ARRAY_LENGTH(kept); i++) fast_free(kept[i]);
+      p = resize(p, size);
+      heap_check_size(p, size, 1, "free_sized");
+      heap_check_class(p, size, 1, "delete");
+      fast_free(p), fast_free(wall);
+      for (size_t i = 0; i < n - SPAN_LEAST + more && i < ARRAY_LENGTH(kept); i++)
+        fast_free(kept[i]);
+    }
+  check_nothing_lost();
+}
+
 TEST(resize, a_block_that_fh_expand_leaves_longer_may_be_freed_with_the_size_that_it_was_given,
      "") {
   char *p = fast_malloc(1000);
