@@ -256,13 +256,13 @@ static size_t with_headroom(const found_t *f, size_t size) {
   return size > f->usable && size < roomy && roomy < HUGE_LEAST / 2 ? roomy : size;
 }
 
-/* A run has it as pages of its own. What is longer than a block of that size may be, because the
- * heap kept such a run, or there was none, loses it again. */
+/* A run has it as pages of its own, if it can have these without further ado and is not to be
+ * sampled. */
 static out_of_line void *allocate_run_with_headroom(size_t size) {
-  void *block = fast_malloc(paged_with_headroom(size));
-  if (block == NULL) return NULL;
-  found_t f = find(block, "realloc");
-  if (!may_have(&f, size, 1) && !resize_in_place(&f, block, size)) heap_note_longer();
+  heap_t *h = unlikely(sample_was_started()) ? NULL : heap_enter();
+  if (h == NULL) return NULL;
+  void *block = paged_malloc_roomy(h, size);
+  heap_exit(h);
   return block;
 }
 

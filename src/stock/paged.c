@@ -95,16 +95,10 @@ void paged_free(heap_t *h, void *p, const char *call) {
   runs_put(h, p, n);
 }
 
-static size_t most_for(size_t size) {
+bool paged_may_have(size_t usable, size_t size) {
   size_t n = pages_for(size);
-  return (n + n / RUN_MORE_PART) << SPAN_PAGE_SHIFT;
+  return usable <= (n + n / RUN_MORE_PART) << SPAN_PAGE_SHIFT;
 }
-
-size_t paged_with_headroom(size_t size) {
-  return min_size(most_for(size), SPAN_MOST << SPAN_PAGE_SHIFT);
-}
-
-bool paged_may_have(size_t usable, size_t size) { return usable <= most_for(size); }
 
 bool paged_resize(void *p, size_t usable, size_t size) {
   size_t n = pages_for(size);
@@ -117,4 +111,14 @@ bool paged_resize(void *p, size_t usable, size_t size) {
   slab_tally_change(more, 0);
   slab_thread_count(more, (int64_t)more > 0 ? more : 0);
   return true;
+}
+
+/* A run that the heap kept may be longer still. */
+void *paged_malloc_roomy(heap_t *h, size_t size) {
+  size_t n = pages_for(size), most = min_size(n + n / RUN_MORE_PART, SPAN_MOST);
+  void *p = paged_malloc(h, most << SPAN_PAGE_SHIFT, 1);
+  if (p == NULL) return NULL;
+  size_t usable = (size_t)span_pages(p, "realloc") << SPAN_PAGE_SHIFT;
+  if (!paged_may_have(usable, size)) paged_resize(p, usable, most << SPAN_PAGE_SHIFT);
+  return p;
 }

@@ -17,8 +17,8 @@ hidden void *paged_malloc(heap_t *h, size_t size, size_t alignment);
 hidden void paged_free(heap_t *h, void *p, const char *call); /* h: or NULL */
 /* Settles anew how many pages the heap may keep in runs. It gives some back if it has more. */
 hidden void paged_settle(heap_t *h);
-/* What a block for `size` bytes may have, so that it can grow. */
-hidden size_t paged_with_headroom(size_t size);
+/* One for `size` bytes, as long as such a block may be, so that it can grow. */
+hidden void *paged_malloc_roomy(heap_t *h, size_t size);
 /* Can it be so long, if it is a block for `size` bytes? */
 hidden bool paged_may_have(size_t usable, size_t size);
 /* In place; `usable`: what it has. What was counted for the thread changes, too. */

@@ -160,7 +160,7 @@ bool runs_give_room(size_t size) {
     int64_t left = pages_in_memory(), before = (int64_t)atomic64_load_relaxed(&left_by_walk);
     if (is_round || left < before)
       atomic64_store_relaxed(&left_by_walk, left > 0 ? (uint64_t)left : 0);
-    if (!is_worth_it || budget_is_spent(size)) pace_note(&walks, now, WALK_MS);
+    if (is_round && (!is_worth_it || budget_is_spent(size))) pace_note(&walks, now, WALK_MS);
   }
   return !budget_is_spent(size); /* another thread may have made room */
 }
