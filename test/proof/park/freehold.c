@@ -729,6 +729,24 @@ static void run_beside_locked(void) {
   put(block[6]);
   release(block[0] = block[7]);
 }
+/* The system has kept pages of so many spans in a row, two blocks in each. */
+static void refused_of(unsigned spans) {
+  own(KIB(128), 12);
+  for (unsigned i = 0; i < 10; i += 2) {
+    if (mlock(block[i], KIB(4)) != 0) park_fail("pages cannot be locked: see ulimit -l");
+    if (i / 2 < spans) put(block[i]), block[i] = NULL;
+  }
+}
+static void refused_of_three(void) {
+  refused_of(3);
+  release(block[0] = block[6]);
+  block[6] = NULL;
+}
+static void refused_of_four(void) {
+  refused_of(4);
+  release(block[0] = block[8]);
+  block[8] = NULL;
+}
 static void run_kept(void) {
   some_runs();
   put(block[6]);
@@ -747,6 +765,21 @@ static void grow_run(void) { got[0] = api.realloc(block[0], KIB(60)); }
 static void hold_grown_run(void) { hold(got[0], KIB(60)); }
 static void expand_run(void) { is_expanded = api.expand(block[0], KIB(60)); }
 static void hold_expanded_run(void) { hold(block[0], is_expanded ? KIB(60) : KIB(40)); }
+static void run_between(void) {
+  some_runs();
+  release(block[0] = block[2]);
+  block[2] = NULL;
+}
+/* And the heap keeps a run that is longer than what it may become. */
+static void run_between_and_kept(void) {
+  run_between();
+  put(get(KIB(52)));
+}
+static void grow_run_a_little(void) { got[0] = api.realloc(block[0], KIB(44)); }
+static void hold_run_a_little(void) { hold(got[0], KIB(44)); }
+static void large_to_shorten(void) { release(block[0] = get(MIB(1))); }
+static void shorten_to_run(void) { got[0] = api.realloc(block[0], KIB(90)); }
+static void hold_shortened(void) { hold(got[0], KIB(90)); }
 static void shrink_run(void) { got[0] = api.realloc(block[0], KIB(20)); }
 static void hold_shrunk_run(void) { hold(got[0], KIB(20)); }
 
@@ -963,6 +996,14 @@ static void limit_for_less(void) {
   release(block[0] = get(10000));
   use_up(100);
   spend_memory(true);
+}
+static void limit_for_shorter(void) {
+  large_to_shorten();
+  limit_near();
+}
+static void hold_shortened_at_limit(void) {
+  spend_memory(false);
+  hold_shortened();
 }
 static void shrink_at_limit(void) { got[0] = api.realloc(block[0], 100); }
 static void hold_shrunk_at_limit(void) {
@@ -2184,8 +2225,16 @@ const operation_t freehold_operations[] = {
   {"free-run-to-system", free_first, run_to_free, NULL, "magazine:0,purge_budget:0", 0},
   {"free-run-to-system-last", free_first, last_run_to_free, NULL, "magazine:0,purge_budget:0", 0},
   {"free-run-beside-locked", free_first, run_beside_locked, NULL, "magazine:0,purge_budget:0", 0},
+  {"free-run-refused-again", free_first, refused_of_three, NULL, "magazine:0,purge_budget:0", 0},
+  {"free-run-after-refusals", free_first, refused_of_four, NULL, "magazine:0,purge_budget:0", 0},
   {"free-run-of-other", free_first, run_of_other, NULL, NULL, 0},
   {"realloc-run-grows", grow_run, run_before_free, hold_grown_run, "magazine:64K", 0},
+  {"realloc-run-copied", grow_run_a_little, run_between, hold_run_a_little, "magazine:64K", 0},
+  {"realloc-run-copied-to-longer", grow_run_a_little, run_between_and_kept, hold_run_a_little, NULL,
+   0},
+  {"realloc-to-run", shorten_to_run, large_to_shorten, hold_shortened, NULL, 0},
+  {"realloc-to-run-at-limit", shorten_to_run, limit_for_shorter, hold_shortened_at_limit,
+   "magazine:64K", 0},
   {"realloc-run-shrinks", shrink_run, run_before_free, hold_shrunk_run, NULL, 0},
   {"expand-run", expand_run, run_before_free, hold_expanded_run, "magazine:64K", 0},
   {"collect-runs", collect_hard, some_runs, NULL, "magazine:64K", 0},
