@@ -143,8 +143,6 @@ static void set_words(heap_t *h, bool is_open) {
   }
   mark_chains(h, is_open ? 0 : CHAIN_CLOSED);
 }
-static void close_words(heap_t *h) { set_words(h, false); }
-static void open_words(heap_t *h) { set_words(h, true); }
 
 /* Is none open? */
 static bool are_closed(const heap_t *h) {
@@ -258,7 +256,7 @@ static void take_first(size_t n) {
   for (sleeper_t *s = sleepers; s < sleepers + n; s++) {
     heap_t *h = s->heap;
     if (h != NULL && is_fenced && is_left_alone(s, h)) s->to = claim_empty();
-    if (s->to != NULL) close_words(h);
+    if (s->to != NULL) set_words(h, false);
     else let_go_of(s);
   }
   is_fenced = is_fenced && os_fence_threads(); /* S-taken */
@@ -270,14 +268,14 @@ static void take_first(size_t n) {
       move_all(s, h);
       continue;
     }
-    open_words(h);
+    set_words(h, true);
     is_any_open = true;
   }
   if (is_any_open) os_fence_threads(); /* S-taken */
   for (sleeper_t *s = sleepers; s < sleepers + n; s++) {
     heap_t *h = s->heap;
     ASSERT_VALID(chosen_is_valid(s));
-    if (h != NULL) open_words(h);
+    if (h != NULL) set_words(h, true);
     let_go_of(s);
   }
   for (sleeper_t *s = sleepers; s < sleepers + n; s++) end_moved(s);
@@ -313,7 +311,7 @@ static out_of_line void adopt(sleeper_t *s) {
   s->to = NULL;
   if (h == NULL) return;
   uint8_t taken = atomic8_load_relaxed(&h->is_taken);
-  open_words(h);
+  set_words(h, true);
   if (taken >= TAKEN_LEFT) recount(h);
   if (taken >= TAKEN_MOVING) held_set_moved(h, held_less(s->held, heap_held(h)));
   if (taken == TAKEN_LEFT) h->busy = 0;

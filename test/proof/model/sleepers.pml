@@ -1,6 +1,6 @@
 /* sleepers.pml - one thread's heap, while another takes what it keeps
  *
- * Stands for, in src/heap/sleepers.c: is_left_alone is_in_fast_call close_words open_words
+ * Stands for, in src/heap/sleepers.c: is_left_alone is_in_fast_call set_words
  * and in src/heap/sleepers.c: are_closed move_class move_all take_first let_go_of
  * and in src/heap/enter.c: mark_unless_taken thread_leaves
  * and in src/heap/fast.h: fast_pop fast_keep fast_put_back

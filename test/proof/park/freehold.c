@@ -1025,6 +1025,13 @@ static void limit_with_locked_runs(void) {
   }
   limit_near();
 }
+/* It kept them, until a moment ago. */
+static void limit_with_unlocked_runs(void) {
+  limit_with_locked_runs();
+  if (api.malloc(KIB(140)) != NULL) park_fail("the limit is not reached");
+  if (munlockall() != 0) park_fail("pages cannot be unlocked");
+  usleep(110 * 1000); /* they are looked for again */
+}
 /* Nothing at all may be in use. */
 static void limit_for_run(void) {
   limit_with_runs();
@@ -2177,6 +2184,8 @@ const operation_t freehold_operations[] = {
   {"malloc-refused-with-runs", malloc_one, limit_with_runs, hold_if_any_below_limit, NULL, 0},
   {"malloc-refused-with-locked-runs", malloc_one, limit_with_locked_runs, hold_if_any_below_limit,
    "magazine:0", 0},
+  {"malloc-refused-with-unlocked-runs", malloc_one, limit_with_unlocked_runs,
+   hold_if_any_below_limit, NULL, 0},
   {"malloc-refused-run", malloc_one, limit_for_run, hold_if_any_below_limit, NULL, 0},
   {"realloc-at-limit", grow_at_limit, limit_for_growth, hold_grown_at_limit, "magazine:64K", 0},
   {"realloc-huge-at-limit", grow_huge_at_limit, limit_for_growth_of_huge, hold_huge_at_limit, NULL,

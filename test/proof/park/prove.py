@@ -339,9 +339,10 @@ def is_background(line, functions):
 
 def is_awake(line, functions):
     return (functions <= {"sleepers_held", "sleepers_leave", "let_go_of", "sleepers_end_parents",
-                          "adopt", "held_less", "open_words", "recount", "magazine_recount"} or
+                          "adopt", "held_less", "recount", "magazine_recount"} or
             "++) adopt(s);" in line or
-            line.strip() in ("open_words(h);", "else let_go_of(s);",
+            line.strip() in ("set_words(h, true);", "if (h != NULL) set_words(h, true);",
+                             "else let_go_of(s);",
                              "if (is_alone) let_others_take();",
                              "return os_release_signals(t->signals), false;"))
 
