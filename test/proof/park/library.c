@@ -73,23 +73,18 @@ static const Elf64_Sym *find_symbol(file_t f, const char *name, unsigned type) {
   return NULL;
 }
 
-static uintptr_t symbol_value(const char *name, unsigned type) {
-  file_t f = map_file(library.path);
-  const Elf64_Sym *s = find_symbol(f, name, type);
-  if (s == NULL) park_fail("%s has no symbol %s", library.path, name);
-  uintptr_t value = s->st_value;
-  munmap(f.bytes, f.size);
-  return value;
+/* Mapped when it is first asked, and never unmapped: an operation may leave no room for it. */
+static const Elf64_Sym *symbol(const char *name, unsigned type) {
+  static file_t f;
+  if (f.bytes == NULL) f = map_file(library.path);
+  return find_symbol(f, name, type);
 }
 
 void *library_hidden(const char *name) {
-  file_t f = map_file(library.path);
-  const Elf64_Sym *s = find_symbol(f, name, STT_FUNC);
-  if (s == NULL) s = find_symbol(f, name, STT_OBJECT);
+  const Elf64_Sym *s = symbol(name, STT_FUNC);
+  if (s == NULL) s = symbol(name, STT_OBJECT);
   if (s == NULL) park_fail("%s has no symbol %s", library.path, name);
-  uintptr_t value = s->st_value;
-  munmap(f.bytes, f.size);
-  return (void *)(library.base + value);
+  return (void *)(library.base + s->st_value);
 }
 
 static int find_tls(struct dl_phdr_info *object, size_t size, void *block) {
@@ -99,7 +94,11 @@ static int find_tls(struct dl_phdr_info *object, size_t size, void *block) {
   return 1;
 }
 
-size_t library_hidden_tls(const char *name) { return symbol_value(name, STT_TLS); }
+size_t library_hidden_tls(const char *name) {
+  const Elf64_Sym *s = symbol(name, STT_TLS);
+  if (s == NULL) park_fail("%s has no symbol %s", library.path, name);
+  return s->st_value;
+}
 
 /* Its block is as far from the thread pointer in each thread. The loader is asked once, by
  * run_subject: it locks, and a copy or a child has no thread that would unlock. */
