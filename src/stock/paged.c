@@ -95,10 +95,13 @@ void paged_free(heap_t *h, void *p, const char *call) {
   runs_put(h, p, n);
 }
 
-bool paged_may_have(size_t usable, size_t size) {
+/* Bytes that a block for `size` may have. */
+static size_t most_for(size_t size) {
   size_t n = pages_for(size);
-  return usable <= (n + n / RUN_MORE_PART) << SPAN_PAGE_SHIFT;
+  return (n + n / RUN_MORE_PART) << SPAN_PAGE_SHIFT;
 }
+
+bool paged_may_have(size_t usable, size_t size) { return usable <= most_for(size); }
 
 bool paged_resize(void *p, size_t usable, size_t size) {
   size_t n = pages_for(size);
@@ -115,10 +118,10 @@ bool paged_resize(void *p, size_t usable, size_t size) {
 
 /* A run that the heap kept may be longer still. */
 void *paged_malloc_roomy(heap_t *h, size_t size) {
-  size_t n = pages_for(size), most = min_size(n + n / RUN_MORE_PART, SPAN_MOST);
-  void *p = paged_malloc(h, most << SPAN_PAGE_SHIFT, 1);
+  size_t most = min_size(most_for(size), SPAN_MOST << SPAN_PAGE_SHIFT);
+  void *p = paged_malloc(h, most, 1);
   if (p == NULL) return NULL;
   size_t usable = (size_t)span_pages(p, "realloc") << SPAN_PAGE_SHIFT;
-  if (!paged_may_have(usable, size)) paged_resize(p, usable, most << SPAN_PAGE_SHIFT);
+  if (usable > most) paged_resize(p, usable, most);
   return p;
 }

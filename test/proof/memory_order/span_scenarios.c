@@ -150,13 +150,16 @@ static void rest_little_thread(unsigned me) {
 }
 
 /* One that is freed takes what is free beside it out of memory. */
-static void to_system_thread(unsigned me) {
+static void put_to_system(unsigned me) {
   bool is_refused;
-  if (me == 0) return claim_and_put(SHORT);
-  void *p = held[0];
-  held[0] = NULL;
+  void *p = held[me];
+  held[me] = NULL;
   write_to(p);
   release(span_free_to_system(p, span_end_block(p, "a scenario"), 1, &is_refused));
+}
+static void to_system_thread(unsigned me) {
+  if (me == 0) claim_and_put(SHORT);
+  else put_to_system(0);
 }
 
 /* What comes free makes a run of eleven out of six that nobody has touched. It goes to the system,
@@ -175,12 +178,8 @@ static void rest_again_thread(unsigned me) {
   held[5] = span_claim(6, 0);
 }
 static void to_system_again_thread(unsigned me) {
-  bool is_refused;
-  if (me == 0) return rest_again_thread(me);
-  void *p = held[1];
-  held[1] = NULL;
-  write_to(p);
-  release(span_free_to_system(p, span_end_block(p, "a scenario"), 1, &is_refused));
+  if (me == 0) rest_again_thread(me);
+  else put_to_system(1);
 }
 
 static void grow_before(void) { begin_with(SHORT, LONG); }
