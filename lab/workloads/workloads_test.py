@@ -68,6 +68,7 @@ OPERATIONS = {
         else p["vectors"] * vector_steps(p["top"], p["step"]) * p["times"]
     ),
     "scalability": lambda p: p["threads"] * p["blocks"],
+    "teardown": lambda p: p["blocks"] * p["rounds"],
     "threadchurn": lambda p: p["births"],
     "threadtest": lambda p: p["threads"] * p["rounds"] * p["blocks"],
     "umatest": lambda p: p["allocations"],
