@@ -120,16 +120,17 @@ static bool run_is_valid(const page_t *at) {
   return true;
 }
 
-/* Of pages: those that are in memory for nobody. None ever wrote there, or they went back. */
-static uint64_t untouched(const slab_t *s, uint64_t pages) {
-  return pages & ~atomic64_load_relaxed(&s->touched_pages);
+/* Of free pages: how many do not count as in memory. None ever wrote there, they went back, or they
+ * are pinned, and none that could go. */
+static unsigned count_absent(const slab_t *s, uint64_t pages) {
+  if (likely(!arena_of(s)->is_pinned)) pages &= ~atomic64_load_relaxed(&s->touched_pages);
+  return bits_count(pages);
 }
 
 /* Pages that are the caller's were free until now (-1), or will be (1). */
-static void count_absent(const slab_t *s, uint64_t pages, int sign) {
-  uint64_t absent = untouched(s, pages);
-  if (absent != 0)
-    atomic64_add_relaxed(&arena_counts.absent_pages, (uint64_t)(sign * (int)bits_count(absent)));
+static void add_absent(const slab_t *s, uint64_t pages, int sign) {
+  int n = sign * (int)count_absent(s, pages);
+  if (n != 0) atomic64_add_relaxed(&arena_counts.absent_pages, (uint64_t)n);
 }
 
 /* The third slice's: pages that went back to the system, and that nobody has claimed since. */
@@ -139,8 +140,8 @@ static atomic64_t *gone_of(const slab_t *s) {
 
 /* Pages are to be a block's. Those that had gone have to come back. */
 static void count_wanted(const slab_t *s, uint64_t pages) {
-  if (untouched(s, pages) == 0) return;
-  count_absent(s, pages, -1);
+  if (count_absent(s, pages) == 0) return;
+  add_absent(s, pages, -1);
   uint64_t gone = atomic64_load_relaxed(gone_of(s)) & pages;
   if (gone == 0) return;
   atomic64_and_relaxed(gone_of(s), ~gone);
@@ -175,8 +176,7 @@ static void *claim_run_in_span(slab_t *s, unsigned n) {
 }
 
 static unsigned lowest_from(uint64_t w, unsigned from) {
-  uint64_t above = w & ~(uint64_t)0 << from;
-  return bits_lowest(above != 0 ? above : w);
+  return bits_lowest(w >> from != 0 ? w >> from << from : w);
 }
 
 static void *claim_run_in_group(arena_t *a, unsigned level, size_t group, unsigned n,
@@ -254,7 +254,7 @@ void *span_begin(void *base, bool is_clean, unsigned n) {
   atomic64_store_relaxed(&s->touched_pages, is_clean ? 0 : all_pages);
   atomic64_store_relaxed(gone_of(s), 0);
   void *p = begin_run(&at, n);
-  count_absent(s, all_pages & ~pages, 1);
+  add_absent(s, all_pages & ~pages, 1);
   atomic64_or_seq_cst(&s->pages, all_pages & ~pages); /* S-run, S-room */
   set_level(s, LEVEL_LONG);
   return p;
@@ -265,7 +265,7 @@ void *span_begin(void *base, bool is_clean, unsigned n) {
 static bool end_if_free(slab_t *s) {
   uint64_t all = all_pages;
   if (!atomic64_cas_acquire(&s->pages, &all, 0)) return false; /* S-run */
-  count_absent(s, all_pages, -1);
+  add_absent(s, all_pages, -1);
   hint_clear(arena_maps(arena_of(s))->roomy[LEVEL_LONG], order_of(s));
   note_ended(s);
   atomic32_store_relaxed(&s->kind, 0);
@@ -274,7 +274,7 @@ static bool end_if_free(slab_t *s) {
 
 /* Pages come back. True: as in `end_if_free`. */
 static bool give_back_run(slab_t *s, uint64_t pages) {
-  count_absent(s, pages, 1);
+  add_absent(s, pages, 1);
   uint64_t before = atomic64_or_seq_cst(&s->pages, pages); /* S-run, S-room */
   ASSERT((before & pages) == 0);
   note_new_room(s, before, before | pages);
@@ -367,16 +367,15 @@ unsigned span_untouched_behind(const void *p, unsigned n) {
   page_t at = page_at(p);
   unsigned have = run_pages(run_seen(&at));
   if (n <= have || at.page + n > SPAN_PAGES) return 0; /* it cannot grow so */
-  uint64_t more = bits_run(at.page + have, n - have);
-  return bits_count(untouched(at.span, more));
+  return count_absent(at.span, bits_run(at.page + have, n - have));
 }
 
 /* ---- anyone looks ---------------------------------------------------------------------------- */
 
 bool span_is_clean(const void *p) {
   page_t at = page_at(p);
-  uint64_t pages = bits_run(at.page, run_pages(run_seen(&at)));
-  return untouched(at.span, pages) == pages;
+  uint64_t touched = atomic64_load_relaxed(&at.span->touched_pages);
+  return (touched & bits_run(at.page, run_pages(run_seen(&at)))) == 0;
 }
 
 void *span_find(const void *p, unsigned *pages) {
@@ -403,11 +402,13 @@ size_t span_live(const slab_t *s) {
 
 /* ---- at rest --------------------------------------------------------------------------------- */
 
-/* Pages of the system all of which are free and some of which may be in memory. */
-static uint64_t idle_pages(uint64_t free, uint64_t touched) {
+/* Pages of the system all of which are free and some of which may be in memory; none if these are
+ * to stay there. */
+static uint64_t idle_pages(const slab_t *s, uint64_t free) {
+  if (arena_of(s)->is_pinned) return 0;
   unsigned n = (unsigned)(os_page_size() >> SPAN_PAGE_SHIFT);
   uint64_t of_one = ((uint64_t)1 << n) - 1, heads = bits_runs_of(free, n) & all_pages / of_one;
-  uint64_t absent = bits_runs_of(~touched, n);
+  uint64_t absent = bits_runs_of(~atomic64_load_relaxed(&s->touched_pages), n);
   return (heads & ~absent) * of_one;
 }
 
@@ -428,9 +429,8 @@ static bool discard_pages(slab_t *s, uint64_t pages) {
 /* The caller has ended it, and no heap counts that. */
 static void release_slices(slab_t *s) {
   atomic64_add_relaxed(&arena_counts.free_pages, (uint64_t)-SPAN_PAGES);
-  void *base = (void *)slab_base(s);
-  if (span_touched(s) == 0) arena_release_clean(base, SPAN_SLICES);
-  else arena_release_dirty(base, SPAN_SLICES);
+  (span_touched(s) == 0 ? arena_release_clean : arena_release_dirty)((void *)slab_base(s),
+                                                                     SPAN_SLICES);
 }
 
 /* The second slice's. A span that went meanwhile loses nothing by it. */
@@ -442,31 +442,31 @@ static atomic64_t *look_of(slab_t *s) {
  * asked for again until one does. How many looks that was worth. */
 static out_of_line size_t purge_one(slab_t *s, bool is_at_once) {
   uint64_t w = atomic64_load_relaxed(&s->pages), seen = atomic64_load_relaxed(look_of(s));
-  uint64_t idle = idle_pages(w, atomic64_load_relaxed(&s->touched_pages));
+  uint64_t idle = idle_pages(s, w);
   if (idle == 0 || (seen == ~w && !is_at_once)) return 1;
   atomic64_store_relaxed(look_of(s), w);
   if (seen != w && !is_at_once) return 1;
   if (!atomic64_cas_seq_cst(&s->pages, &w, w & ~idle)) return 1; /* S-run, S-room; it is in use */
   note_new_room(s, w, w & ~idle);
-  count_absent(s, idle, -1);
+  add_absent(s, idle, -1);
   if (!discard_pages(s, idle)) atomic64_store_relaxed(look_of(s), ~w);
   if (give_back_run(s, idle)) release_slices(s);
   return DISCARD_LOOKS;
 }
 
-slab_t *span_free_to_system(void *p, unsigned n, unsigned least, bool *is_refused) {
+slab_t *span_free_to_system(void *p, unsigned n, unsigned least, span_outcome_t *outcome) {
   page_t at = page_at(p);
   slab_t *s = at.span;
   uint64_t has = bits_run(at.page, n), w = atomic64_load_relaxed(&s->pages);
-  uint64_t idle = idle_pages(w | has, atomic64_load_relaxed(&s->touched_pages)), more = idle & ~has;
-  *is_refused = false;
+  uint64_t idle = idle_pages(s, w | has), more = idle & ~has;
+  *outcome = SPAN_NOT_ASKED;
   if (bits_count(idle) < least) return span_free(p, n);
   if (more != 0) {
     if (!atomic64_cas_seq_cst(&s->pages, &w, w & ~more)) return span_free(p, n); /* S-run, S-room */
     note_new_room(s, w, w & ~more);
-    count_absent(s, more, -1);
+    add_absent(s, more, -1);
   }
-  *is_refused = !discard_pages(s, idle);
+  *outcome = discard_pages(s, idle) ? SPAN_GIVEN : SPAN_REFUSED;
   return give_back_run(s, has | more) ? s : NULL;
 }
 

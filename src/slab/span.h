@@ -48,9 +48,10 @@ hidden void span_renew_block(void *p, unsigned n);
 /* The pages of what was a block go back. What is returned has ended, and its slices are the
  * caller's; else NULL. */
 hidden slab_t *span_free(void *p, unsigned n);
-/* Likewise, and what is free of the span goes back to the system, if it is `least` pages or more
- * and nobody else claims of it meanwhile. `*is_refused`: the system keeps some. */
-hidden slab_t *span_free_to_system(void *p, unsigned n, unsigned least, bool *is_refused);
+/* Likewise, and what is free of the span goes back to the system. Not so if that is pinned, fewer
+ * than `least` pages, or claimed from meanwhile. SPAN_REFUSED: the system keeps some. */
+typedef enum { SPAN_NOT_ASKED, SPAN_GIVEN, SPAN_REFUSED } span_outcome_t;
+hidden slab_t *span_free_to_system(void *p, unsigned n, unsigned least, span_outcome_t *outcome);
 /* How many pages of one that has ended may be in memory. */
 hidden unsigned span_touched(const slab_t *ended);
 /* The caller's run becomes one of `n` pages, if those behind it are free. */

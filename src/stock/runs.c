@@ -24,7 +24,8 @@ enum {
 
 /* ---- how many are free ----------------------------------------------------------------------- */
 
-static pace_t refusals; /* when there were the last of REFUSALS */
+static pace_t refusals;          /* when there were the last of REFUSALS */
+static atomic64_t refused_pages; /* in memory then: so many may stay there whatever is asked */
 
 /* relaxed, all of it: sums, which heaps settle now and then. */
 static int64_t pages_in_memory(void) {
@@ -32,12 +33,19 @@ static int64_t pages_in_memory(void) {
                    atomic64_load_relaxed(&arena_counts.absent_pages));
 }
 
+static int64_t pages_to_go(void) {
+  int64_t pages = pages_in_memory(), refused = (int64_t)atomic64_load_relaxed(&refused_pages);
+  if (likely(refused == 0)) return pages;
+  if (pages < refused) atomic64_store_relaxed(&refused_pages, pages > 0 ? (uint64_t)pages : 0);
+  return pages - refused;
+}
+
 /* For how many idle pages of a span a free asks the system to take them; 0: for none. */
 static unsigned least_to_go(void) {
   int64_t delay = option_get(OPTION_purge_delay_ms);
   if (delay < 0) return 0;
   if (delay == 0 || option_get(OPTION_purge_budget) == 0 || budget_is_spent(SLICE_SIZE)) return 1;
-  return pages_in_memory() > (int64_t)patience_free_pages() ? LEAST_TO_GO : 0;
+  return pages_to_go() > (int64_t)patience_free_pages() ? LEAST_TO_GO : 0;
 }
 
 static void add_free(int pages) {
@@ -70,24 +78,26 @@ void runs_settle(heap_t *h) {
   h->counts_pages = 0;
 }
 
-/* The system has refused some pages of the run's span, or none. */
-static void note_refusal(const void *p, bool is_refused) {
+/* What the system has said of the pages of the run's span. */
+static void note_outcome(const void *p, span_outcome_t outcome) {
   static atomic32_t in_row; /* relaxed, both: a guess */
   static atomic64_t last;
   uint32_t before = atomic32_load_relaxed(&in_row);
   uint64_t span = (uintptr_t)p / SPAN_SIZE;
-  if (!is_refused && likely(before == 0)) return;
+  bool is_refused = outcome == SPAN_REFUSED;
+  if (outcome == SPAN_NOT_ASKED || (!is_refused && likely(before == 0))) return;
   uint32_t more = is_refused && atomic64_exchange_relaxed(&last, span) == span ? 1 : REFUSALS;
   atomic32_store_relaxed(&in_row, is_refused ? before + more : 0);
-  if (is_refused && before + more >= REFUSALS * REFUSALS)
-    pace_note(&refusals, os_now_ms(), REST_MS);
+  if (!is_refused || before + more < REFUSALS * REFUSALS) return;
+  pace_note(&refusals, os_now_ms(), REST_MS);
+  atomic64_store_relaxed(&refused_pages, (uint64_t)pages_in_memory());
 }
 
 static out_of_line slab_t *give_to_system(void *p, unsigned n, unsigned least) {
-  bool is_refused;
+  span_outcome_t outcome;
   if (pace_is_waiting(&refusals)) return span_free(p, n);
-  slab_t *ended = span_free_to_system(p, n, least, &is_refused);
-  note_refusal(p, is_refused);
+  slab_t *ended = span_free_to_system(p, n, least, &outcome);
+  note_outcome(p, outcome);
   return ended;
 }
 

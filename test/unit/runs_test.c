@@ -1,6 +1,7 @@
 /* runs_test.c - tests of stock/runs: runs of pages that a heap keeps */
 #include "pages.h"
 
+#include "../../src/arena/added.h"
 #include "../../src/stock/paged.h"
 
 CORE_SMALL_PAGES
@@ -312,6 +313,68 @@ TEST(runs, what_the_system_keeps_of_one_span_it_is_not_asked_for_endlessly, "") 
     fast_free(p);
   }
   CHECK_EQ(os_fake.calls[OS_FAKE_DISCARD], before + 13);
+}
+
+/* The heap looks how many pages are free. */
+static void free_and_look(void *p) {
+  my_heap()->own->looks_left = 0;
+  fast_free(p);
+}
+
+TEST(runs, a_free_that_asks_for_nothing_ends_no_row_of_refusals, "") {
+  char *p[8], *few[8];
+  core_option(OPTION_magazine, 0);
+  core_option(OPTION_purge_budget, 8 * PAGE);
+  for (unsigned i = 0; i < ARRAY_LENGTH(p); i++) {
+    memset(few[i] = of_pages(5), 7, (size_t)5 * PAGE);
+    memset(p[i] = of_pages(10), 7, (size_t)10 * PAGE);
+    (void)of_pages(SPAN_MOST);
+    (void)of_pages(SPAN_PAGES - 15 - SPAN_MOST);
+  }
+  os_fake_fail(1u << OS_FAKE_DISCARD, 1, true);
+  uint64_t before = os_fake.calls[OS_FAKE_DISCARD];
+  for (unsigned i = 0; i < ARRAY_LENGTH(p); i++) {
+    free_and_look(few[i]); /* fewer than are worth a call */
+    free_and_look(p[i]);
+  }
+  CHECK_EQ(os_fake.calls[OS_FAKE_DISCARD], before + 4);
+}
+
+TEST(runs, what_the_system_keeps_counts_for_no_budget, "") {
+  char *p[40];
+  one_in_each(p, ARRAY_LENGTH(p));
+  os_fake_fail(1u << OS_FAKE_DISCARD, 1, true);
+  for (unsigned i = 0; i < 20; i++) free_and_look(p[i]);
+  CHECK_EQ(free_in_memory(), 200u);
+  os_fake_fail(0, 0, false);
+  core_option(OPTION_purge_budget, 335 * PAGE); /* and a 64th: passed with the 30 that it kept */
+  os_fake.now_ms += 5000;                       /* it would be asked again */
+  uint64_t before = os_fake.calls[OS_FAKE_DISCARD];
+  for (unsigned i = 20; i < ARRAY_LENGTH(p); i++) free_and_look(p[i]);
+  CHECK_EQ(free_in_memory(), 400u);
+  CHECK_EQ(os_fake.calls[OS_FAKE_DISCARD], before);
+}
+
+TEST(runs, free_pages_of_pinned_spans_are_no_burden_and_nobody_is_asked_for_them, "A3") {
+  core_option(OPTION_magazine, 0);
+  core_option(OPTION_purge_budget, 0);
+  char *at = (char *)os_space_start() + os_fake.windows / 4 * WINDOW_SIZE + MiB(100);
+  os_fake_take(at, MiB(8));
+  added_put(at, MiB(8), true, true);
+  char *p = fast_malloc(40000), *wall = fast_malloc(20000);
+  CHECK(arena_is_pinned(p) && span_around(p) != NULL);
+  for (int i = 0; i < 3; i++) {
+    uint64_t before = os_fake.calls[OS_FAKE_DISCARD];
+    memset(p, 7, 40000);
+    fast_free(p);
+    heap_collect(true);
+    CHECK_EQ(os_fake.calls[OS_FAKE_DISCARD], before);
+    CHECK_EQ(atomic64_load_relaxed(&arena_counts.absent_pages), SPAN_PAGES - 5u);
+    CHECK_EQ(p, fast_malloc(40000));
+    CHECK(!large_is_clean(p));
+  }
+  fast_free(p), fast_free(wall);
+  CHECK_EQ(atomic64_load_relaxed(&arena_counts.absent_pages), 0u);
 }
 
 TEST(runs, what_the_system_keeps_of_one_span_keeps_no_other_s_pages, "") {
