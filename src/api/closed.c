@@ -140,9 +140,8 @@ static out_of_line void *resize_and_fill(const request_t *r, void *p) {
   if (block == NULL) {
     block = allocate_any(r);
     if (block == NULL) {
-      heap_note_longer();
-      if (r->size > before) return NULL; /* as realloc does */
-      return SECURE ? secure_resize(r->heap, p, r->size, r->call) : p;
+      if (SECURE && r->size <= before) return secure_resize(r->heap, p, r->size, r->call);
+      return heap_stay(p, r->size, r->call) ? p : NULL;
     }
     from = min_size(r->size, before);
     memcpy(block, p, from);

@@ -3,6 +3,7 @@
 #include "bytes.h"
 
 #include "../stock/stock.h"
+#include "enter.h"
 #include "here.h"
 #include "sleepers.h"
 
@@ -43,9 +44,18 @@ static thread_bytes_t so_far(void) {
   }
 }
 
+/* No outbox of a thread that asks is wide. */
+static void end_wide_outbox(void) {
+  heap_t *h = heap_enter_own();
+  if (h == NULL) return;
+  if (h->put_off != 0 && outbox_is_wide(h)) outbox_flush(h);
+  heap_exit(h);
+}
+
 /* From the first moment what comes and goes is counted, by handlers too. */
 thread_bytes_t heap_thread_bytes(void) {
   bool is_first = !has_begun;
+  if (is_first) end_wide_outbox();
   slab_thread.is_asked = true;
   signal_fence();
   thread_bytes_t now = so_far();

@@ -103,10 +103,7 @@ static out_of_line size_t bytes_behind(const void *p, const char *call) {
 static out_of_line void *move(fh_heap_t *heap, void *p, size_t size, const char *call) {
   size_t usable = bytes_behind(p, call);
   void *block = firstclass_aligned(heap, 1, heap_with_headroom(usable, size));
-  if (block == NULL) {
-    heap_note_longer();
-    return size <= usable ? p : NULL; /* as realloc does */
-  }
+  if (block == NULL) return heap_stay(p, size, call) ? p : NULL;
   memcpy(block, p, min_size(size, usable));
   heap_free(p, call);
   return block;

@@ -1,9 +1,10 @@
 /* fits.h - what a block is, as far as a fast path can tell                            layer 6: heap
- * Owns:    nothing.   Called by: resize.c, secure, api.   Calls: fast, slab.
+ * Owns:    nothing.   Called by: resize.c, secure, api.   Calls: fast, outbox, slab.
  * Threads: any; the block belongs to the caller. Where a fast free could not take it, or has to
  *          look closely, the answer is no, and heap_resize and its like find out. */
 #pragma once
 
+#include "../stock/outbox.h"
 #include "fast.h"
 
 /* That of the slice around `p`; NULL: it lies in another window than the fast free expects. */
@@ -17,6 +18,12 @@ static always_inline slab_t *fast_slab_here(const void *p) {
   return s != NULL && likely(class_is_multiple((uint16_t)(uintptr_t)p, s->inverse)) ? s : NULL;
 }
 
+/* Is it a block that the calling thread has just freed, and that does not say so yet? */
+static always_inline bool fast_was_freed_last(const void *p) {
+  const heap_t *h = heap_of_thread();
+  return h != NULL && outbox_is_wide(h) && outbox_has_fetched(h, (uintptr_t)p);
+}
+
 /* Can a small block stay where it is, without waste? */
 static always_inline bool fast_fits(size_t usable, size_t size) {
   return size <= usable && (size > usable / 2 || usable <= 64);
@@ -27,7 +34,7 @@ static always_inline bool fast_fits_here(const void *p, size_t size) {
   const slab_t *s = fast_slab_here(p);
   /* a slab with holes is looked at closely; relaxed: no live block ever lies on one */
   return s != NULL && !block_is_free((uintptr_t)p) && atomic32_load_relaxed(&s->holes) == 0 &&
-         fast_fits(class_size(slab_class(s)), size);
+         fast_fits(class_size(slab_class(s)), size) && !fast_was_freed_last(p);
 }
 
 /* SMALL_STEPS; 0 if the program replaced an operator: none passes then. Set by a constructor. */

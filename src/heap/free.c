@@ -86,6 +86,15 @@ static out_of_line fast_freed_t put_back(slab_t *s, uintptr_t block) {
   return freed;
 }
 
+/* A block that a wide outbox has fetched, and that starts a chain. */
+static out_of_line void free_fetched(slab_t *s, uintptr_t block) {
+  heap_t *h = heap_enter_to_free();
+  outbox_check_fetched(s, block);
+  if (h == NULL) return slab_free_one(s, block);
+  outbox_put(h, s, block);
+  heap_exit(h);
+}
+
 /* Blocks of a first-class heap do not wait. Where the heap is marked, also by a fast malloc, `slow`
  * finds another. */
 static out_of_line void free_unchained(slab_t *s, void *p, void (*slow)(void *p)) {
@@ -98,23 +107,36 @@ static out_of_line void free_unchained(slab_t *s, void *p, void (*slow)(void *p)
   heap_exit(h);
 }
 
+/* Adds a block to the chain of its slab, if the heap has one. A wide outbox keeps the block for a
+ * while, and `*block` is another in its place, or 0. False: nothing is done with `*block` yet. */
+static always_inline bool add_to_chain(slab_t **s, uintptr_t *block) {
+  uintptr_t window = heap_here.window;
+  bool is_chained = false, is_due = false, may_be = true;
+  if (unlikely(heap_here.limit == 0 || window == 0)) return false;
+  here_mark_free();
+  heap_t *h = heap_of_thread();
+  if (outbox_is_wide(h)) {
+    *block = outbox_fetch(h, s, *block);
+    may_be = *block != 0 && class_is_multiple((uint16_t)*block, (*s)->inverse);
+  }
+  batch_t *b = outbox_batch(h, *block);
+  if (may_be && b->slab == *s && atomic32_load_relaxed(&(*s)->holes) == 0) {
+    block_set_next(*block, 0);
+    is_chained = !block_is_free(*block);
+    if (likely(is_chained)) is_due = outbox_add(b, *block);
+  }
+  here_unmark_free(window);
+  if (unlikely(is_due)) publish_due(*block);
+  return is_chained || *block == 0;
+}
+
 /* A block of another heap's slab, or one for which there is no room here. Most often the heap has a
  * chain of the slab. Out of line, so that a fast free stays a leaf. */
 out_of_line void heap_free_others(slab_t *s, void *p, void (*slow)(void *p)) {
-  uintptr_t block = (uintptr_t)p, window = heap_here.window;
-  bool is_chained = false, is_due = false;
-  if (likely(heap_here.limit != 0 && window != 0)) {
-    here_mark_free();
-    batch_t *b = outbox_batch(heap_of_thread(), block);
-    if (b->slab == s && atomic32_load_relaxed(&s->holes) == 0) {
-      block_set_next(block, 0);
-      is_chained = !block_is_free(block);
-      if (likely(is_chained)) is_due = outbox_add(b, block);
-    }
-    here_unmark_free(window);
-  }
-  if (unlikely(!is_chained)) return free_unchained(s, p, slow);
-  if (unlikely(is_due)) return publish_due(block);
+  uintptr_t block = (uintptr_t)p;
+  if (likely(add_to_chain(&s, &block))) return;
+  if (block == (uintptr_t)p) return free_unchained(s, p, slow);
+  return free_fetched(s, block);
 }
 
 /* Out of line, so that the free of a large block saves no registers for it. */
@@ -128,6 +150,8 @@ static out_of_line void free_small(slab_t *s, void *p, const char *call) {
     fast_freed_t freed = is_tagged ? FAST_REFUSED : put_back(s, block);
     if (freed == FAST_EMPTIED) return heap_slab_emptied(s);
     if (freed == FAST_FREED) return;
+    if (freed == FAST_OTHERS && add_to_chain(&s, &block)) return;
+    if (block != (uintptr_t)p) return free_fetched(s, block);
   }
   heap_t *h = heap_enter_to_free();
   block_refuse_double_free(block, call);

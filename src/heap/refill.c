@@ -4,8 +4,8 @@
  * Threads: the heap's own, with the heap marked.
  *
  * The returned list, the heap's slabs, a slab let go of at once, one of nobody's, a fresh slice:
- * design.md, section 5. A bin is filled whole. The outbox is flushed first, so no chain is of a
- * slab that is taken here. */
+ * design.md, section 5. A bin is filled whole. Of a slab that the heap comes to own here the
+ * outbox has no chain: it is flushed first, or gives the chain up. */
 #include "slow.h"
 
 #include "../arena/frames.h"
@@ -184,6 +184,7 @@ static uintptr_t find_list(heap_t *h, unsigned c, unsigned *count) {
   else if ((s = fresh_slab(h, c)) == NULL) return 0;
   ASSERT_VALID(slab_is_valid(s));
   owned_add(h, s);
+  outbox_reclaim(h, s);
   return slab_take_list(s, carve_count(h, c), count);
 }
 
@@ -210,7 +211,7 @@ static void refill(heap_t *h, unsigned c) {
   if (c < MEDIUM_CLASS && unlikely((h->aside->given_up >> c & 1) != 0))
     h->aside->given_up &= ~((uint64_t)1 << c);
   sift(h, c);
-  outbox_flush(h);
+  outbox_close(h);
   h->bin[c] = find_list(h, c, &count);
   note_binned(h, c, count);
   if (unlikely(sample_was_started())) sample_bin(h, c, count);

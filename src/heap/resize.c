@@ -50,7 +50,7 @@ static found_t find(const void *p, const char *call) {
   switch (slab_kind_at(p)) {
     case SLAB_SMALL:
       if (!class_is_multiple((uint16_t)(uintptr_t)p, s->inverse)) fatal("invalid pointer", p, call);
-      if (block_is_free((uintptr_t)p)) fatal("double free", p, call);
+      if (block_is_free((uintptr_t)p) || fast_was_freed_last(p)) fatal("double free", p, call);
       /* relaxed: no live block ever lies on one */
       if (unlikely(atomic32_load_relaxed(&s->holes) != 0)) return find_beside_holes(s, p, call);
       return (found_t){s, NULL, class_size(slab_class(s)), false};
@@ -179,7 +179,14 @@ static bool becomes_run(const found_t *f, size_t size) {
          atomic_ptr_is_relaxed(&f->slab->cell, NULL);
 }
 
-/* A block of whole pages where it lies, if it can have `size` bytes there without waste. */
+/* A block of whole pages stays where it lies. */
+static bool keep_pages(const found_t *f, void *p, size_t size) {
+  return f->is_run         ? resize_run(f, p, size)
+         : f->huge != NULL ? resize_huge(f->huge, size)
+                           : resize_large(f->slab, p, size);
+}
+
+/* ... if it can have `size` bytes there without waste. */
 static bool resize_in_place(const found_t *f, void *p, size_t size) {
   if (f->is_run) return resize_run(f, p, size);
   if (f->slab != NULL) return !becomes_run(f, size) && resize_large(f->slab, p, size);
@@ -229,6 +236,8 @@ void *heap_of_block(const void *p, const char *call) { /* a lane that was left m
 void *heap_resize(void *p, size_t size, const void *heap, const char *call) {
   found_t f = find(p, call);
   if (size > PTRDIFF_MAX) return NULL;
+  /* no heap's block is a run */
+  if (heap != NULL && becomes_run(&f, size) && resize_large(f.slab, p, size)) return p;
   void *block = resize_here(&f, p, size);
   if (block != NULL || is_small(&f) || is_fixed(&f) || firstclass_of(&f) != heap) return block;
   return resize_by_moving_pages(&f, p, size);
@@ -292,9 +301,17 @@ static cold void *grow_at_limit(const found_t *f, void *p, size_t size) {
   return resize_in_place(f, p, size) ? p : resize_by_moving_pages(f, p, size);
 }
 
-/* There is no memory for a shorter one. */
+/* There is no memory for a shorter one: of pages it keeps as few as it can. */
 static cold void stay_longer(const found_t *f, void *p, size_t size) {
-  if (!becomes_run(f, size) || !resize_large(f->slab, p, size)) heap_note_longer();
+  if (is_small(f) || is_fixed(f) || !keep_pages(f, p, max_size(size, SMALL_MOST + 1)) ||
+      size <= SMALL_MOST)
+    heap_note_longer();
+}
+
+bool heap_stay(void *p, size_t size, const char *call) {
+  found_t f = find(p, call);
+  if (size <= f.usable) stay_longer(&f, p, size);
+  return size <= f.usable;
 }
 
 typedef struct {
@@ -339,11 +356,9 @@ void *heap_realloc(void *p, size_t size, const char *call) {
 bool heap_expand(void *p, size_t size, const char *call) {
   if (size > PTRDIFF_MAX || heap_is_foreign(p)) return false;
   found_t f = find(p, call);
-  bool fits = size <= f.usable; /* also if the system refuses to make the block smaller */
-  if (fits && !may_have(&f, size, 1)) heap_note_longer();
-  if (is_small(&f) || is_fixed(&f) || size <= SMALL_MOST) return fits;
-  bool is_done = f.is_run         ? resize_run(&f, p, size)
-                 : f.huge != NULL ? resize_huge(f.huge, size)
-                                  : resize_large(f.slab, p, size);
-  return is_done || fits;
+  bool has_pages = !is_small(&f) && !is_fixed(&f) && size > SMALL_MOST;
+  if (has_pages && keep_pages(&f, p, size)) return true;
+  if (size > f.usable) return false;
+  if (!may_have(&f, size, 1)) heap_note_longer(); /* also if the system refuses to shorten it */
+  return true;
 }

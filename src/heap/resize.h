@@ -14,6 +14,9 @@ hidden void *heap_realloc(void *p, size_t size, const char *call);
 hidden void *heap_of_block(const void *p, const char *call);
 /* In place, or if it is a block of `heap` by moving its pages. NULL: only by a copy. */
 hidden void *heap_resize(void *p, size_t size, const void *heap, const char *call);
+/* There was no memory for a copy with `size` bytes. False: the block is shorter than that. Else it
+ * stays, and as long as need be. */
+hidden bool heap_stay(void *p, size_t size, const char *call);
 /* The size to ask for when a small block of `usable` bytes is copied to have `size`. One that grows
  * by a little will grow again, and gets a quarter more. It is not taken beyond the next power of
  * two: programs bound by these what they let grow. */

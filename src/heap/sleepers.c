@@ -120,16 +120,6 @@ static void set_owners(slab_t *first, void *owner) {
     atomic_ptr_store_relaxed(&s->owner, owner);
 }
 
-/* CHAIN_CLOSED, or 0: open. */
-static void mark_chains(heap_t *h, uintptr_t mark) {
-  if (h->put_off == 0) return;
-  for (uint64_t w = h->aside->slots; w != 0; w &= w - 1) { /* Bound: the bits of a word */
-    batch_t *b = &h->aside->batch[bits_lowest(w)];
-    uintptr_t s = (uintptr_t)b->slab & ~CHAIN_CLOSED;
-    b->slab = (slab_t *)(s != 0 ? s | mark : s);
-  }
-}
-
 /* Closes the words, or opens them: what its thread has changed since stays. */
 static void set_words(heap_t *h, bool is_open) {
   for (unsigned c = 0; (c = heap_next_class(h, c)) != 0;) { /* Bound: the classes */
@@ -141,7 +131,7 @@ static void set_words(heap_t *h, bool is_open) {
     if (room != 0 && most != room) plain16_cas_relaxed(&h->returned_room[c], room, (uint16_t)most);
     set_owners(owned_first(h, c), is_open ? (void *)h : SLAB_CLOSED);
   }
-  mark_chains(h, is_open ? 0 : CHAIN_CLOSED);
+  outbox_set_closed(h, !is_open);
 }
 
 /* Is none open? */
@@ -193,28 +183,12 @@ static void move_class(heap_t *h, heap_t *to, unsigned c) {
   if (unlikely(sample_was_started())) sample_move_bin(to, h, c);
 }
 
-static void move_chains(heap_t *h, heap_t *to) {
-  for (uint64_t w = h->aside->slots; w != 0; w &= w - 1) { /* Bound: the bits of a word */
-    unsigned i = bits_lowest(w);
-    batch_t *b = &h->aside->batch[i];
-    slab_t *s = (slab_t *)((uintptr_t)b->slab & ~CHAIN_CLOSED);
-    if (s == NULL) continue;
-    b->slab = NULL;
-    atomic64_store_relaxed(&to->aside->batch[i].word, batch_word(b));
-    to->aside->batch[i].slab = s;
-    to->aside->slots |= (uint64_t)1 << i;
-    to->put_off++;
-  }
-  h->aside->slots = 0;
-  h->put_off = 0;
-}
-
 /* The heap to which it goes keeps nothing yet. */
 static void move_all(sleeper_t *s, heap_t *h) {
   heap_t *to = s->to;
   /* Bound: the classes, here and below */
   for (unsigned c = 0; (c = heap_next_class(h, c)) != 0;) move_class(h, to, c);
-  if (h->put_off != 0) move_chains(h, to);
+  outbox_move(to, h);
   returned_move(to, h);
   magazine_move(to, h);
   held_set_moved(h, s->held);

@@ -102,6 +102,7 @@ void heap_check_last(void) {
   size_t looks = LAST_LOOKS;
   heap_t *h = heap_enter_own();
   if (h == NULL) return;
+  outbox_put_fetched(h);
   for (unsigned c = 0; (c = heap_next_class(h, c)) != 0;) {
     look_at_list(h->bin[c], &looks);
     look_at_list(h->aside->returned[c], &looks);

@@ -107,8 +107,17 @@ bool heap_visit_lane(const heap_t *lane, bool is_mine, const visitor_t *to) {
   return true;
 }
 
+/* What the calling thread freed last says so. */
+static void put_last_frees(void) {
+  heap_t *h = heap_enter_own();
+  if (h == NULL) return;
+  outbox_put_fetched(h);
+  heap_exit(h);
+}
+
 bool heap_visit(const visitor_t *to) {
   blocks_visit_t visit = {NULL, *to};
+  put_last_frees();
   if (!visit_slabs(visit_blocks_of, &visit)) return false;
   huge_t *b;
   const guard_slot_t *s;

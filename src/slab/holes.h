@@ -1,6 +1,6 @@
 /* holes.h - free blocks by their addresses: in order, and whole free pages            layer 4: slab
  * Owns:    `holes` and `sunk` of slab_t.   Calls: tally, arena, os.
- *          Called by: partial.c, slab.c, sparse.c; slab_sort and slab_is_on_hole by heap.
+ *          Called by: partial.c, slab.c, sparse.c; slab_sort and slab_is_on_hole by stock, heap.
  * Threads: whoever has the slab for now; any may ask slab_may_have_holes, and slab_begins_on.
  * Holds:   I7 a block of which a part lies on a hole is free and on no list */
 #pragma once

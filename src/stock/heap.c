@@ -48,20 +48,19 @@ static bool lists_are_valid(const heap_t *h, unsigned c) {
   return blocks_are_valid(h->bin[c], c) && blocks_are_valid(h->aside->returned[c], c);
 }
 
-static bool batches_are_valid(const heap_t *h) {
+static bool outbox_is_valid(const heap_t *h) {
   size_t chains = 0;
-  for (size_t i = 0; i < BATCH_SLOTS; i++) {
-    const batch_t *b = &h->aside->batch[i];
-    if (b->slab == NULL) continue;
-    HOLDS(H6, (h->aside->slots >> i & 1) != 0 && batch_count(b) != 0);
-    HOLDS(H6, arena_slice((void *)slab_base(b->slab)) % BATCH_SLOTS == i);
+  unsigned slot = 0;
+  for (batch_t *b; (b = outbox_next(h, &slot)) != NULL; chains++) { /* Bound: the slots */
     uintptr_t base = slab_base(b->slab), at = base + batch_first(b);
     unsigned n = 1;
+    HOLDS(H6, outbox_batch(h, base) == b && batch_count(b) != 0);
     for (; n < batch_count(b) && block_is_free(at); n++) at = block_next(at); /* Bound: a slab's */
     HOLDS(H8, at == base + batch_last(b) && n == batch_count(b) && block_is_free(at));
-    chains++;
   }
-  HOLDS(H6, h->put_off >= chains);
+  for (unsigned i = 0; i < BATCH_SLOTS && !outbox_is_wide(h); i++)
+    HOLDS(H6, h->aside->batch[i].slab == NULL || (h->aside->slots >> i & 1) != 0);
+  HOLDS(H6, outbox_is_wide(h) ? h->put_off == 1 : h->put_off >= chains);
   return true;
 }
 
@@ -72,5 +71,5 @@ bool heap_is_valid(const heap_t *h) {
     lists_are_valid(h, c);
   }
   HOLDS(H3, heap_tag(h) != NULL || idle == h->idle);
-  return batches_are_valid(h) && magazine_is_valid(h) && runs_are_valid(h);
+  return outbox_is_valid(h) && magazine_is_valid(h) && runs_are_valid(h);
 }

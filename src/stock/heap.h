@@ -1,6 +1,6 @@
 /* heap.h - what one heap holds                                                       layer 5: stock
  * Owns:    heap_t.   Called by: stock, heap, api.
- *          Calls: owned.c, returned.c, magazine.c, sample.c, slab, arena.
+ *          Calls: outbox.c, owned.c, returned.c, magazine.c, sample.c, slab.
  * Threads: a heap is used by one thread at a time: by the thread to which it belongs, or by the
  *          one that is in a first-class heap's lane. A taker moves what a sleeping thread's keeps
  *          (sleepers.h).
@@ -11,10 +11,11 @@
  *          H4 a class of which the heap has anything, also behind a cut, has its bit in `classes`
  *          H5 a returned list has all the blocks that `returned_most` and `returned_room` say it
  *             has; one more for each fast free that was cut short
- *          H6 a chain in `batch` has its bit in `slots`, and stands where its slab's slice belongs;
- *             `put_off` counts them, or more
+ *          H6 a chain of the outbox stands where its slab's slice belongs. One in `batch` has its
+ *             bit in `slots`. `put_off` counts these, or more; it is 1 if the outbox is wide
  *          H7 a block in a bin or a returned list is free, of that class, and begins where one may
- *          H8 a chain in `batch` has as many free blocks of its slab as it says, from first to last
+ *          H8 a chain of the outbox has as many free blocks of its slab, from first to last, as it
+ *             says
  *          H9 never-used blocks that are at hand have their bits in `fresh` of their slab */
 #pragma once
 
@@ -23,6 +24,7 @@
 
 enum {
   BATCH_SLOTS = 64,    /* slabs for which frees are gathered: the bits of a word */
+  FETCHES = 8,         /* freed blocks whose lines are on their way */
   EARN_BYTES = 1024,   /* a class's first blocks, so many bytes, are borrowed */
   MEDIUM_CLASS = 40,   /* 1 KiB: from here on classes are medium, and blocks borrowed */
   CARVE_BYTES = 4096,  /* a bin's worth: if fewer were freed, fresh ones are added */
@@ -35,7 +37,7 @@ enum { WINDOW_NONE = 1 }; /* no address's window */
  * the fast paths: a bin counts as empty, a returned list as full, a chain as another slab's. The
  * tests for that are those that they make anyway, for what is not above 0. */
 enum { HEAPS_CAN_BE_TAKEN = HAS_STRONG_ORDER && ADDRESS_BITS > 32 && !SECURE };
-#define BIN_CLOSED ((uintptr_t)1 << (8 * sizeof(uintptr_t) - 1))
+#define BIN_CLOSED ((uintptr_t)HEAPS_CAN_BE_TAKEN << (8 * sizeof(uintptr_t) - 1))
 #define ROOM_CLOSED (1u << 15)
 #define CHAIN_CLOSED ((uintptr_t)1)
 /* `is_taken` of a heap. From TAKEN_MOVING on it is moved, and the taker knows what it held. */
@@ -84,7 +86,16 @@ typedef struct {
   uint64_t given_up; /* a bit for each class that was, and not refilled since: no slab is adopted */
   uint64_t lots;     /* how often one was drawn, whether to try such a class again */
   uint64_t slots;    /* a bit for each one of `batch` that was used */
-  batch_t batch[BATCH_SLOTS];
+  union {
+    batch_t batch[BATCH_SLOTS];
+    uintptr_t fetched[FETCHES]; /* of a wide outbox: blocks that are chained some frees later */
+  };
+  uintptr_t wide;              /* the slots of a wide outbox, or 0; with BIN_CLOSED: outbox.h */
+  uint16_t wide_last, wide_at; /* the last one's number; the one that is looked at next */
+  uint16_t crowded;            /* frees since the last refill that found another slab's chain */
+  uint8_t fetches;             /* modulo FETCHES: where the next block goes */
+  uint8_t is_closing : 1;      /* the wide outbox takes no new chains */
+  uint8_t put_off_more : 7;    /* how many more chains may wait */
   atomic64_t fresh[CLASS_COUNT - MEDIUM_CLASS]; /* borrowed and never used: fresh.h */
   struct quarantine *quarantine[SECURE];        /* const */
 } aligned_to(64) heap_aside_t;
@@ -139,7 +150,7 @@ struct heap {
   uint8_t trim_class;             /* the class to be trimmed next */
   uint8_t busy;                   /* mark */
   uint8_t trims_due;              /* steps of heap_trim: for a slice given back one, or all */
-  uint8_t put_off, put_off_more;  /* chains in `aside->batch`; how many more may wait */
+  uint16_t put_off;               /* chains in `aside->batch`; 1 if the outbox is wide */
   /* slow calls until the next heap_do_due; from look to look; os_now_ms at the last one */
   uint8_t calls, wait, looked_at;
   atomic8_t is_taken;            /* taken_t: does another thread take what it keeps? */

@@ -25,10 +25,16 @@ static size_t freed_blocks(const heap_t *h, unsigned c) {
 
 static size_t put_off_bytes(const heap_t *h) {
   size_t bytes = 0;
-  for (uint64_t w = h->aside->slots; w != 0; w &= w - 1) { /* Bound: the bits of a word */
-    const batch_t *b = &h->aside->batch[bits_lowest(w)];
+  unsigned slot = 0;
+  for (batch_t *b; (b = outbox_next(h, &slot)) != NULL;) { /* Bound: the slots */
     const slab_t *s = (slab_t *)((uintptr_t)b->slab & ~CHAIN_CLOSED);
-    if (s != NULL) bytes += batch_count(b) * class_size(slab_class(s));
+    bytes += batch_count(b) * class_size(slab_class(s));
+  }
+  if (h->aside->wide == 0) return bytes;
+  for (unsigned i = 0; i < FETCHES; i++) {
+    const slab_t *s = slab_of((void *)h->aside->fetched[i]);
+    bool is_block = h->aside->fetched[i] != 0 && slab_kind(slab_word(s)) == SLAB_SMALL;
+    if (is_block) bytes += class_size(slab_class(s));
   }
   return bytes;
 }

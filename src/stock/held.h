@@ -12,7 +12,7 @@
 /* Bytes in blocks. */
 typedef struct {
   uint64_t ready; /* in bins, also behind a cut, and fresh */
-  uint64_t freed; /* on private and returned lists, and in batches */
+  uint64_t freed; /* on private and returned lists, and in the outbox */
 } held_t;
 
 hidden held_t heap_held(const heap_t *h);

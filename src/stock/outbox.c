@@ -2,8 +2,16 @@
  * Contract: outbox.h. */
 #include "outbox.h"
 
+#include "../arena/budget.h"
+#include "../slab/holes.h"
 #include "magazine.h"
 #include "owned.h"
+
+enum {
+  WIDE_BYTES = 4096, /* a chain of a wide outbox is published with so many */
+  EVICT_PART = 8,   /* of frees that find another slab's chain there, one in so many publishes it */
+  CLOSING_STEP = 8, /* slots that a free without a chain empties while the outbox closes */
+};
 
 /* Is a slab of this class worth having for the heap? */
 static bool wants(const heap_t *h, unsigned c) {
@@ -19,23 +27,169 @@ void outbox_push(heap_t *h, slab_t *s, uintptr_t first, uintptr_t last, unsigned
   if (outcome == SLAB_IS_EMPTY) magazine_put_slab(h, s);
 }
 
-/* The slab is not the heap's own. It was not when the batch began, and a heap takes slabs only once
- * its batches are empty (refill), or while it publishes that slab's. */
+/* Is the slab the heap's own by now? */
+static bool put_own(heap_t *h, slab_t *s, uintptr_t block) {
+  if (!atomic_ptr_is_relaxed(&s->owner, h)) return false;
+  if (slab_put_back(s, block)) owned_note_empty(h, s);
+  return true;
+}
+
+static void send(heap_t *h, slab_t *s, uintptr_t first, uintptr_t last, unsigned count) {
+  bool is_owned = slab_owner(s) != NULL;
+  if (COUNTED) atomic64_add_own(is_owned ? &h->remote_frees : &h->shared_frees, count);
+  outbox_push(h, s, first, last, count);
+}
+
+/* The slab is not the heap's own. It was not when the chain began, and of a slab that a heap takes
+ * it publishes the chain just then, or takes it back (outbox_reclaim). */
 static void publish(heap_t *h, batch_t *b) {
   slab_t *s = b->slab;
   uintptr_t base = slab_base(s);
   ASSERT(!atomic_ptr_is_relaxed(&s->owner, h));
   b->slab = NULL;
-  h->put_off--;
-  bool is_owned = slab_owner(s) != NULL;
-  if (COUNTED) atomic64_add_own(is_owned ? &h->remote_frees : &h->shared_frees, batch_count(b));
-  outbox_push(h, s, base | batch_first(b), base | batch_last(b), batch_count(b));
+  if (!outbox_is_wide(h)) h->put_off--;
+  send(h, s, base | batch_first(b), base | batch_last(b), batch_count(b));
 }
+
+/* ---- slots ----------------------------------------------------------------------------------- */
+
+/* Of a narrow outbox, without those that were never used. */
+batch_t *outbox_next(const heap_t *h, unsigned *slot) {
+  const heap_aside_t *a = h->aside;
+  for (size_t n = outbox_slot_count(h); *slot < n;) { /* Bound: the slots */
+    if (a->wide == 0 && (a->slots >> *slot & 1) == 0) {
+      if (a->slots >> *slot == 0) return NULL;
+      *slot += bits_lowest(a->slots >> *slot);
+    }
+    batch_t *b = &outbox_slots(h)[(*slot)++];
+    if (b->slab != NULL) return b;
+  }
+  return NULL;
+}
+
+static size_t wide_slices(const heap_t *h) {
+  size_t bytes = ((size_t)h->aside->wide_last + 1) * sizeof(batch_t);
+  return (bytes + SLICE_SIZE - 1) >> SLICE_SHIFT;
+}
+
+/* The outbox is empty. */
+static cold void begin_wide(heap_t *h) {
+  size_t slots = WIDE_LEAST;
+  heap_aside_t *a = h->aside;
+  bool is_clean;
+  while (slots < WIDE_MOST && slots < arena_used()) slots *= 2; /* Bound: 4 */
+  a->wide_last = (uint16_t)(slots - 1);
+  size_t n = wide_slices(h);
+  void *wide = magazine_claim(h, n, 1, 0, &is_clean);
+  if (wide == NULL) return;
+  if (!users_are_known()) users_make(); /* a taker is to find the heap, should its thread sleep */
+  if (!is_clean) memset(wide, 0, n << SLICE_SHIFT);
+  memset(a->fetched, 0, sizeof a->fetched);
+  a->wide_at = 0;
+  a->is_closing = false;
+  signal_fence();
+  a->wide = (uintptr_t)wide;
+  h->put_off = 1;
+}
+
+/* The outbox is empty. */
+static void end_wide(heap_t *h) {
+  slab_t *s = slab_of(outbox_slots(h));
+  h->aside->wide = 0;
+  h->put_off = 0;
+  signal_fence();
+  size_t n = wide_slices(h);
+  magazine_put_run(h, s, n, n, TOUCHED_ALL);
+}
+
+void outbox_check_fetched(const slab_t *s, uintptr_t block) {
+  if (slab_kind(slab_word(s)) != SLAB_SMALL || !class_is_multiple((uint16_t)block, s->inverse) ||
+      slab_is_on_hole(s, block))
+    fatal("double free", (void *)block, "free");
+  block_refuse_double_free(block, "free");
+}
+
+/* A block that a wide outbox has fetched goes to its slab, or to the chain that there is. */
+static void put_fetched_block(heap_t *h, uintptr_t block) {
+  slab_t *s = slab_of((void *)block);
+  batch_t *b = outbox_batch(h, block);
+  outbox_check_fetched(s, block);
+  if (put_own(h, s, block)) return;
+  if (b->slab != s) return send(h, s, block, block, 1);
+  if (outbox_add(b, block)) publish(h, b);
+}
+
+/* Each goes to the chain of its slab if there is one: none begins, nor does the outbox end. */
+void outbox_put_fetched(heap_t *h) {
+  if (h->put_off == 0 || !outbox_is_wide(h)) return;
+  for (unsigned i = 0; i < FETCHES; i++) {
+    uintptr_t block = h->aside->fetched[i];
+    h->aside->fetched[i] = 0;
+    if (block != 0) put_fetched_block(h, block);
+  }
+}
+
+/* Publishes what is in the next `n` slots. One that takes no new chains ends where all had their
+ * turn. */
+static void sweep(heap_t *h, unsigned n) {
+  heap_aside_t *a = h->aside;
+  batch_t *slots = outbox_slots(h);
+  unsigned at = a->wide_at, last = a->wide_last;
+  for (; n != 0 && at <= last; n--, at++)
+    if (slots[at].slab != NULL) publish(h, &slots[at]);
+  a->wide_at = (uint16_t)(at <= last ? at : 0);
+  if (at <= last || !a->is_closing) return;
+  outbox_put_fetched(h);
+  end_wide(h);
+}
+
+/* What is held back would be missed by other threads, which go on allocating. One that asks for its
+ * bytes would wait for all slots. */
+static bool may_be_wide(const heap_t *h) {
+  return users_count() <= 1 && !slab_thread.is_asked && !budget_is_tight() && heap_tag(h) == NULL;
+}
+
+static void begin_closing(heap_t *h) {
+  if (h->aside->is_closing) return;
+  h->aside->wide_at = 0;
+  h->aside->is_closing = true;
+}
+
+/* A slot in a wide outbox. A chain that is evicted is cold, so that costs more than a swap for the
+ * block alone. */
+static batch_t *wide_slot(heap_t *h, batch_t *b, bool may_stay) {
+  heap_aside_t *a = h->aside;
+  if (!may_stay) begin_closing(h);
+  if (a->is_closing) return sweep(h, CLOSING_STEP), NULL;
+  if (b->slab == NULL) return b;
+  if (a->crowded % EVICT_PART != 0) return NULL;
+  publish(h, b);
+  return b;
+}
+
+/* A slot for a new chain of the block's slab; NULL: there is none. */
+static batch_t *slot_for(heap_t *h, batch_t *b, uintptr_t block) {
+  heap_aside_t *a = h->aside;
+  bool is_wide = outbox_is_wide(h);
+  if (b->slab == NULL && !is_wide) return b;
+  bool is_crowded = ++a->crowded >= CROWDED_MOST, may_widen = is_crowded && may_be_wide(h);
+  if (is_crowded) a->crowded = 0;
+  if (may_widen) a->is_closing = false;
+  if (is_wide) return wide_slot(h, b, !is_crowded || may_widen);
+  publish(h, b);
+  if (!may_widen) return b;
+  outbox_flush(h);
+  begin_wide(h);
+  return outbox_batch(h, block);
+}
+
+/* ---- chains ---------------------------------------------------------------------------------- */
 
 /* How many blocks make a chain due: also as many as the slab lacks to be empty, by what is known of
  * it when the chain begins. */
-static unsigned due_after(const slab_t *s) {
-  size_t size = class_size(slab_class(s)), most = (BATCH_BYTES + size - 1) / size;
+static unsigned due_after(const heap_t *h, const slab_t *s) {
+  size_t size = class_size(slab_class(s)), bytes = outbox_is_wide(h) ? WIDE_BYTES : BATCH_BYTES;
+  size_t most = (bytes + size - 1) / size;
   anchor_t a = anchor_unpack(atomic64_load_relaxed(&s->anchor));      /* relaxed: a hint */
   size_t lacking = a.carved != 0 ? a.carved - a.count : BATCH_BLOCKS; /* 0: it is owned */
   return (unsigned)min_size(min_size(most, BATCH_BLOCKS), lacking);
@@ -43,10 +197,12 @@ static unsigned due_after(const slab_t *s) {
 
 /* A block of a slab that has no chain. */
 static void begin_chain(heap_t *h, batch_t *b, slab_t *s, uintptr_t block) {
-  uint64_t chain = (uint64_t)due_after(s) << 48 | (uint64_t)(uint16_t)block << 16;
+  uint64_t chain = (uint64_t)due_after(h, s) << 48 | (uint64_t)(uint16_t)block << 16;
   block_link(block, 0);
-  h->put_off++;
-  h->aside->slots |= (uint64_t)1 << (b - h->aside->batch);
+  if (!outbox_is_wide(h)) {
+    h->put_off++;
+    h->aside->slots |= (uint64_t)1 << (b - h->aside->batch);
+  }
   atomic64_store_relaxed(&b->word, chain + (uint16_t)block + batch_one);
   signal_fence();
   b->slab = s;
@@ -56,20 +212,18 @@ static void begin_chain(heap_t *h, batch_t *b, slab_t *s, uintptr_t block) {
  * next time. So a heap that frees many blocks of others, spread over many slabs, needs few swaps.
  * One that freed a little, and whose thread then sleeps, holds next to nothing back. */
 static bool note_much(heap_t *h) {
-  if (h->put_off <= PUT_OFF_LEAST + h->put_off_more) return users_are_many();
-  if (h->put_off_more < PUT_OFF_MORE) h->put_off_more++;
+  if (outbox_is_wide(h) || h->put_off <= PUT_OFF_LEAST + h->aside->put_off_more)
+    return users_are_many();
+  if (h->aside->put_off_more < PUT_OFF_MORE) h->aside->put_off_more++;
   return true;
 }
 
 /* Chains the block with others of its slab, unless that is the heap's own by now. */
 void outbox_put(heap_t *h, slab_t *s, uintptr_t block) {
-  if (atomic_ptr_is_relaxed(&s->owner, h)) {
-    if (slab_put_back(s, block)) owned_note_empty(h, s);
-    return;
-  }
+  if (put_own(h, s, block)) return;
   batch_t *b = outbox_batch(h, block);
   bool is_first = b->slab != s;
-  if (is_first && b->slab != NULL) publish(h, b);
+  if (is_first && (b = slot_for(h, b, block)) == NULL) return send(h, s, block, block, 1);
   if (is_first) begin_chain(h, b, s, block);
   else outbox_add(b, block);
   if (batch_is_due(b)) publish(h, b);
@@ -83,10 +237,88 @@ void outbox_publish_due(heap_t *h, uintptr_t block) {
 
 void outbox_flush(heap_t *h) {
   if (h->put_off == 0) return; /* perhaps no page of `aside` was ever touched */
-  for (uint64_t w = h->aside->slots; w != 0; w &= w - 1) { /* Bound: the bits of a word */
-    batch_t *b = &h->aside->batch[bits_lowest(w)];
-    if (b->slab != NULL) publish(h, b);
-  }
+  outbox_put_fetched(h);
+  unsigned slot = 0;
+  for (batch_t *b; (b = outbox_next(h, &slot)) != NULL;) publish(h, b); /* Bound: the slots */
   h->aside->slots = 0;
+  if (outbox_is_wide(h)) end_wide(h);
   h->put_off = 0;
+}
+
+void outbox_step(heap_t *h) {
+  if (h->put_off == 0 || !outbox_is_wide(h)) return outbox_flush(h);
+  outbox_put_fetched(h);
+  sweep(h, WIDE_STEP);
+}
+
+void outbox_close(heap_t *h) {
+  heap_aside_t *a = h->aside;
+  if (a->crowded != 0) a->crowded = 0;
+  if (h->put_off != 0 && outbox_is_wide(h)) begin_closing(h);
+  outbox_step(h);
+}
+
+void outbox_reclaim(heap_t *h, slab_t *s) {
+  if (h->put_off == 0 || !outbox_is_wide(h)) return;
+  batch_t *b = outbox_batch(h, slab_base(s));
+  if (b->slab != s) return;
+  uintptr_t block = slab_base(s) | batch_first(b), next;
+  b->slab = NULL;
+  for (unsigned n = batch_count(b); n-- != 0; block = next) { /* Bound: BATCH_BLOCKS */
+    next = block_next(block);
+    slab_put_back(s, block);
+  }
+}
+
+/* ---- a sleeping thread's --------------------------------------------------------------------- */
+
+void outbox_set_closed(heap_t *h, bool is_closed) {
+  if (h->put_off == 0) return;
+  if (h->aside->wide != 0) {
+    h->aside->wide = (uintptr_t)outbox_slots(h) | (is_closed ? BIN_CLOSED : 0);
+    return;
+  }
+  unsigned slot = 0;
+  for (batch_t *b; (b = outbox_next(h, &slot)) != NULL;) { /* Bound: the slots */
+    uintptr_t s = (uintptr_t)b->slab & ~CHAIN_CLOSED;
+    b->slab = (slab_t *)(is_closed ? s | CHAIN_CLOSED : s);
+  }
+}
+
+/* First it is gone here, then it is there. */
+static void move_wide(heap_t *to, heap_t *from) {
+  heap_aside_t *a = to->aside, *b = from->aside;
+  uintptr_t slots = (uintptr_t)outbox_slots(from), fetched[FETCHES];
+  memcpy(fetched, b->fetched, sizeof fetched);
+  memset(b->fetched, 0, sizeof b->fetched);
+  signal_fence(); /* else a child of fork takes these for chains */
+  b->wide = 0;
+  signal_fence();
+  memcpy(a->fetched, fetched, sizeof fetched);
+  a->wide_last = b->wide_last;
+  a->wide_at = 0;
+  a->is_closing = false;
+  a->wide = slots;
+  to->put_off = from->put_off;
+}
+
+static void move_narrow(heap_t *to, heap_t *from) {
+  unsigned slot = 0;
+  for (batch_t *b; (b = outbox_next(from, &slot)) != NULL;) { /* Bound: the slots */
+    slab_t *s = (slab_t *)((uintptr_t)b->slab & ~CHAIN_CLOSED);
+    batch_t *other = outbox_batch(to, slab_base(s));
+    b->slab = NULL;
+    atomic64_store_relaxed(&other->word, batch_word(b));
+    other->slab = s;
+    to->aside->slots |= (uint64_t)1 << (other - to->aside->batch);
+    to->put_off++;
+  }
+  from->aside->slots = 0;
+}
+
+void outbox_move(heap_t *to, heap_t *from) {
+  if (from->put_off == 0) return;
+  if (from->aside->wide != 0) move_wide(to, from);
+  else move_narrow(to, from);
+  from->put_off = 0;
 }

@@ -46,18 +46,20 @@ void heap_flush_bins(heap_t *h) {
 }
 
 /* Takes a step for each slice of a slab that the heap has given back, also meanwhile, or one for
- * each class (runs.c). With it a class's bin and lists go back, and the frees that were put off. A
- * heap that frees what it had passes through all classes, and keeps next to nothing. Then it is the
- * turn of a heap that rests in the pool. Called at the end of a call (heap_exit), where the stack
- * is short. */
+ * each class (runs.c). With it a class's bin and lists go back, and the frees that were put off, of
+ * a wide outbox a part. A heap that frees what it had passes through all classes, and keeps next to
+ * nothing. Then it is the turn of a heap that rests in the pool. Called at the end of a call
+ * (heap_exit), where the stack is short. */
 bool heap_trim(heap_t *h) {
-  bool has_gone_round = false;
+  if (h->trims_due == 0) return false;
+  bool has_gone_round = false, is_wide = h->put_off != 0 && outbox_is_wide(h);
   for (; h->trims_due != 0; h->trims_due--) { /* Bound: slabs with blocks in bins */
     h->trim_class = (uint8_t)(h->trim_class > 1 ? h->trim_class - 1 : CLASS_COUNT - 1);
     has_gone_round |= h->trim_class == 1;
     flush_bin(h, h->trim_class);
-    outbox_flush(h);
+    if (!is_wide) outbox_flush(h);
   }
+  if (is_wide) outbox_step(h);
   return has_gone_round;
 }
 
@@ -65,7 +67,7 @@ static out_of_line void give_class_up(heap_t *h, unsigned c) {
   if (c < MEDIUM_CLASS) h->aside->given_up |= (uint64_t)1 << c;
   owned_disown(h, c);
   flush_bin(h, c);
-  outbox_flush(h);
+  outbox_step(h);
 }
 
 void heap_watch_class(heap_t *h, uint8_t now) {
@@ -81,6 +83,7 @@ void heap_watch_class(heap_t *h, uint8_t now) {
 /* The magazine at once, and with the next slow calls every class. */
 void heap_answer_trim(heap_t *h) {
   h->trims_seen = (uint16_t)atomic32_load_relaxed(&heap_trims);
+  outbox_flush(h);
   magazine_empty(h);
   h->trims_due = CLASS_COUNT;
 }
@@ -171,7 +174,7 @@ void heap_give_up_all(heap_t *h) {
   magazine_empty(h);
   returned_forget(h);
   heap_settle(h);
-  h->put_off_more = 0;
+  h->aside->put_off_more = 0;
   h->aside->remote = 0; /* its next user may be a lane, which keeps its slabs */
   h->trims_seen = (uint16_t)atomic32_load_relaxed(&heap_trims);
   h->trims_due = 0;

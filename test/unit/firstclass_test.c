@@ -451,3 +451,25 @@ TEST(firstclass, a_block_that_gets_smaller_stays_if_there_is_no_memory_for_anoth
   while (firstclass_aligned(heap, 1, 100) != NULL) continue;
   CHECK_EQ(firstclass_realloc(heap, p, 100, "t"), (void *)p);
 }
+
+/* ---- realloc into a heap --------------------------------------------------------------------- */
+
+TEST(firstclass, a_block_with_room_where_it_lies_stays_with_the_heap_from_which_it_came, "") {
+  fh_heap_t *h = firstclass_new();
+  char *p = fast_malloc(MiB(1));
+  memset(p, 7, 100000);
+  CHECK_EQ(firstclass_realloc(h, p, 100000, "t"), (void *)p);
+  CHECK_NULL(heap_of_block(p, "t"));
+  CHECK_LE(heap_usable_size(p, "t"), align_up(100000, 2 * os_page_size()));
+  firstclass_destroy(h);
+  CHECK_BYTES(p, 7, 100000);
+  fast_free(p);
+}
+
+TEST(firstclass, a_realloc_that_fails_to_grow_a_block_leaves_none_longer, "") {
+  fh_heap_t *h = firstclass_new_with("t", MiB(1));
+  char *p = firstclass_aligned(h, 1, 1000);
+  CHECK_NULL(firstclass_realloc(h, p, MiB(2), "t"));
+  CHECK_EQ(atomic32_load_relaxed(&heap_longer), 0u);
+  firstclass_destroy(h);
+}

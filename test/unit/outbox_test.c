@@ -2,6 +2,9 @@
 enum { MANY = 4000 };
 #include "kept.h"
 
+#include "../../src/heap/bytes.h"
+#include "../../src/heap/upkeep.h"
+
 TEST(outbox, frees_of_one_foreign_slab_are_gathered_and_published_with_one_swap, "I3 S-anchor") {
   size_t size = 64;
   in_thread(allocate, &size, false);
@@ -48,17 +51,16 @@ TEST(outbox, what_waits_to_be_published_is_on_the_next_slow_path, "") {
 
 /* Blocks that were freed and wait in the heap. */
 static unsigned count_waiting(const heap_t *h) {
-  unsigned count = 0;
-  for (int i = 0; i < BATCH_SLOTS; i++)
-    if (h->aside->batch[i].slab != NULL) count += batch_count(&h->aside->batch[i]);
+  unsigned count = 0, slot = 0;
+  for (batch_t *b; (b = outbox_next(h, &slot)) != NULL;) count += batch_count(b);
   return count;
 }
 
 /* `put_off` is exact between calls. */
 static void check_held(const heap_t *h) {
-  unsigned chains = 0;
-  for (int i = 0; i < BATCH_SLOTS; i++) chains += h->aside->batch[i].slab != NULL;
-  CHECK_EQ(h->put_off, chains);
+  unsigned chains = 0, slot = 0;
+  while (outbox_next(h, &slot) != NULL) chains++;
+  CHECK_EQ(h->put_off, outbox_is_wide(h) ? 1u : chains);
 }
 
 static unsigned free_spread(size_t size) {
@@ -68,7 +70,7 @@ static unsigned free_spread(size_t size) {
   for (int i = 0; i < MANY; i++) {
     fast_free(kept[(i * 173) % MANY]); /* each of another slab */
     check_held(h);
-    CHECK_LE(h->put_off_more, (uint32_t)PUT_OFF_MORE);
+    CHECK_LE(0u + h->aside->put_off_more, (uint32_t)PUT_OFF_MORE);
     most = (unsigned)max_size(most, count_waiting(h));
   }
   return most;
@@ -76,8 +78,9 @@ static unsigned free_spread(size_t size) {
 
 TEST(outbox, a_heap_that_frees_much_that_is_spread_holds_more_and_more_of_it_back, "") {
   CHECK_GT(free_spread(4000), 8u * PUT_OFF_LEAST);
-  CHECK_GT(my_heap()->put_off_more, 4u * PUT_OFF_LEAST);
-  my_heap()->put_off_more = PUT_OFF_MORE;
+  CHECK_GT(0u + my_heap()->aside->put_off_more, 4u * PUT_OFF_LEAST);
+  outbox_flush(my_heap()); /* it got wide */
+  my_heap()->aside->put_off_more = PUT_OFF_MORE;
   CHECK_GT(free_spread(4000), 8u * PUT_OFF_LEAST);
 }
 
@@ -158,4 +161,180 @@ TEST(outbox, blocks_gathered_for_a_slab_that_the_heap_adopts_meanwhile_go_to_its
   CHECK(slab_kind(slab_word(s)) != SLAB_SMALL || atomic_ptr_load_relaxed(&s->owner) != my_heap() ||
         slab_is_valid(s));
   release(NULL);
+}
+
+/* ---- a wide outbox --------------------------------------------------------------------------- */
+
+static size_t wide_size = 2000;
+/* Frees blocks of 125 slabs, each of another one than the one before, until the outbox is wide, and
+ * `more`. Returns how many. */
+static int free_until_wide(int more) {
+  int i = 0;
+  if (kept[0] == NULL) in_thread(allocate, &wide_size, true);
+  my_heap()->aside->put_off_more = PUT_OFF_MORE; /* it has freed as many before */
+  for (; i < MANY && !outbox_is_wide(my_heap()); i++) fast_free(kept[i * 173 % MANY]);
+  CHECK(outbox_is_wide(my_heap()));
+  for (int end = i + more; i < end; i++) fast_free(kept[i * 173 % MANY]);
+  check_held(my_heap());
+  return i;
+}
+static void free_the_rest(int from) {
+  for (int i = from; i < MANY; i++) fast_free(kept[i * 173 % MANY]);
+}
+
+TEST(outbox, a_thread_that_only_frees_needs_few_swaps_however_many_slabs_there_are, "H6 H8") {
+  int freed = free_until_wide(0);
+  CHECK_LE(freed, CROWDED_MOST + MANY / 4);
+  uint64_t before = swaps_of(my_heap());
+  free_the_rest(freed);
+  CHECK_LE(swaps_of(my_heap()) - before, (uint64_t)(MANY - freed) * 2 / 3);
+}
+
+TEST(outbox, a_thread_that_allocates_now_and_then_keeps_its_64_slots, "") {
+  in_thread(allocate, &wide_size, true);
+  for (int i = 0; i < MANY; i++) {
+    fast_free(kept[i * 173 % MANY]);
+    if (i % 500 == 0) fast_malloc(100 + (size_t)i); /* another class each time: a refill */
+    CHECK(!outbox_is_wide(my_heap()));
+  }
+}
+
+TEST(outbox, a_slab_whose_last_block_a_wide_outbox_gets_goes_back_at_once, "S-anchor") {
+  core_option(OPTION_magazine, 0);
+  uint64_t none = committed();
+  free_the_rest(free_until_wide(0));
+  CHECK_LE(committed(), none + 16); /* its slots, the returned list, blocks just fetched */
+  outbox_flush(my_heap());
+  CHECK(!outbox_is_wide(my_heap()));
+  check_nothing_lost();
+}
+
+TEST(outbox, each_refill_empties_some_slots_of_a_wide_outbox_until_it_is_none, "") {
+  free_until_wide(900);
+  heap_t *h = my_heap();
+  unsigned refills = 0;
+  for (; outbox_is_wide(h); refills++) {
+    unsigned waiting = count_waiting(h);
+    outbox_close(h);
+    CHECK_LE(waiting, count_waiting(h) + WIDE_STEP * BATCH_BLOCKS);
+  }
+  CHECK_EQ(refills, (unsigned)WIDE_LEAST / WIDE_STEP);
+  CHECK_EQ(count_waiting(h), 0u);
+  CHECK(h->put_off == 0 && heap_is_valid(h));
+}
+
+TEST(outbox, a_wide_outbox_that_ends_takes_no_new_chains_and_goes_on_if_nothing_is_allocated, "") {
+  int freed = free_until_wide(0);
+  heap_t *h = my_heap();
+  outbox_close(h);
+  unsigned waiting = count_waiting(h);
+  for (int end = freed + 100; freed < end; freed++) fast_free(kept[freed * 173 % MANY]);
+  CHECK_LE(count_waiting(h), waiting + FETCHES);
+  h->aside->crowded = CROWDED_MOST - 1;
+  free_the_rest(freed);
+  CHECK(!h->aside->is_closing);
+}
+
+TEST(outbox, a_slab_that_is_refilled_from_gets_what_waits_for_it, "I1") {
+  int freed = free_until_wide(900);
+  heap_t *h = my_heap();
+  slab_t *s = NULL;
+  batch_t *b = NULL;
+  heap_note_class(h, class_of(wide_size));
+  while (s == NULL || b->slab != s) { /* as a refill does, until one has a chain */
+    s = slab_find_partial(class_of(wide_size), h);
+    CHECK(s != NULL);
+    owned_add(h, s);
+    b = outbox_batch(h, slab_base(s));
+  }
+  unsigned count = batch_count(b);
+  outbox_reclaim(h, s);
+  CHECK_NULL(b->slab);
+  CHECK_GE(slab_private_count(s), count);
+  CHECK(slab_is_valid(s) && heap_is_valid(h));
+  free_the_rest(freed);
+}
+
+TEST(outbox, what_a_wide_outbox_was_given_is_no_live_block, "") {
+  static const int between[] = {0, 1, FETCHES - 1, FETCHES, 3 * FETCHES};
+  free_until_wide(0);
+  int last = MANY;
+  for (size_t i = 0; i < ARRAY_LENGTH(between); i++) {
+    char *p = kept[--last * 173 % MANY];
+    fast_free(p);
+    for (int k = 0; k < between[i]; k++) fast_free(kept[--last * 173 % MANY]);
+    EXPECT_ABORT((fast_free(p), outbox_step(my_heap())), "double free");
+    EXPECT_ABORT((fast_free(p), heap_check_last()), "double free"); /* at exit */
+    EXPECT_ABORT(heap_realloc(p, 100, "realloc"), "double free.*realloc");
+    EXPECT_ABORT(heap_usable_size(p, "malloc_usable_size"), "double free");
+  }
+}
+
+TEST(outbox, a_block_freed_twice_whose_slab_is_gone_is_noticed, "") {
+  free_until_wide(0);
+  char *p = kept[(MANY - 1) * 173 % MANY];
+  slab_t *s = slab_of(p);
+  fast_free(p);
+  EXPECT_ABORT((atomic32_store_relaxed(&s->kind, 0), outbox_step(my_heap())), "double free");
+  s->inverse = 0xFFFF; /* another class's */
+  EXPECT_ABORT(outbox_step(my_heap()), "double free");
+  EXPECT_ABORT(
+    {
+      for (int i = 0; i < FETCHES; i++) fast_free(kept[(MANY - 2 - i) * 173 % MANY]);
+    },
+    "double free");
+}
+
+TEST(outbox, a_block_of_a_first_class_heap_does_not_wait_in_a_wide_outbox, "") {
+  free_until_wide(0);
+  heap = firstclass_new();
+  char *p = firstclass_aligned(heap, 1, 100);
+  uintptr_t fetched[FETCHES];
+  memcpy(fetched, my_heap()->aside->fetched, sizeof fetched);
+  fast_free(p);
+  CHECK(memcmp(fetched, my_heap()->aside->fetched, sizeof fetched) == 0);
+  firstclass_destroy(heap);
+}
+
+TEST(outbox, a_thread_beside_another_that_allocates_keeps_its_64_slots, "") {
+  in_thread(allocate, &wide_size, false);
+  for (int i = 0; i < MANY; i++) fast_free(kept[i * 173 % MANY]);
+  CHECK(!outbox_is_wide(my_heap()));
+}
+
+static void wait_for(void *gone) {
+  (void)gone;
+  fast_free(fast_malloc(100));
+}
+TEST(outbox, a_wide_outbox_ends_once_there_is_another_thread, "") {
+  int freed = free_until_wide(0);
+  in_thread(wait_for, NULL, false);
+  my_heap()->aside->crowded = CROWDED_MOST - 2;
+  free_the_rest(freed);
+  CHECK(!outbox_is_wide(my_heap()) || my_heap()->aside->is_closing);
+}
+
+/* The first one has no word before there are others. */
+TEST(outbox, a_taker_finds_the_heap_of_a_process_s_first_thread_once_its_outbox_is_wide, "") {
+  allocate(&wide_size);
+  CHECK(!users_are_known());
+  free_the_rest(free_until_wide(0));
+  CHECK_NE(users_thread(heap_number(my_heap())), (uint64_t)0);
+  CHECK(users_marks(heap_number(my_heap())) != NULL);
+}
+
+TEST(outbox, a_thread_that_asks_for_its_bytes_has_no_wide_outbox, "") {
+  int freed = free_until_wide(0);
+  heap_thread_bytes();
+  CHECK(!outbox_is_wide(my_heap()));
+  my_heap()->aside->crowded = CROWDED_MOST - 1;
+  free_the_rest(freed);
+  CHECK(!outbox_is_wide(my_heap()));
+}
+
+TEST(outbox, a_wide_outbox_is_emptied_when_another_thread_has_memory_trimmed, "") {
+  free_until_wide(900);
+  heap_answer_trim(my_heap());
+  CHECK_EQ(count_waiting(my_heap()), 0u);
+  CHECK(!outbox_is_wide(my_heap()));
 }

@@ -116,6 +116,31 @@ TEST(resize, at_the_limit_a_large_block_that_loses_half_gives_that_back_where_it
   check_nothing_lost();
 }
 
+TEST(resize, at_the_limit_a_block_that_becomes_small_keeps_as_little_as_a_large_one_can, "") {
+  static const size_t sizes[] = {120000, MiB(1), MiB(40)}; /* a run, slices, a mapping */
+  core_option(OPTION_magazine, 0);
+  for (size_t i = 0; i < ARRAY_LENGTH(sizes); i++) {
+    char *p = fast_malloc(sizes[i]);
+    fill(p, 10000);
+    core_option(OPTION_memory_limit, (int64_t)SLICE_SIZE);
+    CHECK_EQ(resize(p, 10000), (void *)p);
+    core_option(OPTION_memory_limit, 0);
+    CHECK_LE(heap_usable_size(p, "t"), align_up(SMALL_MOST + 1, 2 * os_page_size()));
+    check_filled(p, 10000);
+    heap_check_size(p, 10000, 1, "free_sized");
+    fast_free(p);
+  }
+  check_nothing_lost();
+}
+
+TEST(resize, a_block_that_fh_expand_makes_shorter_is_not_longer_than_any, "") {
+  char *p = fast_malloc(MiB(1));
+  CHECK(heap_expand(p, 200000, "fh_expand"));
+  CHECK_LE(heap_usable_size(p, "t"), align_up(200000, os_page_size()));
+  CHECK_EQ(atomic32_load_relaxed(&heap_longer), 0u);
+  fast_free(p);
+}
+
 TEST(resize, a_run_that_is_copied_to_grow_stays_one_and_has_an_eighth_more, "") {
   char *p = fast_malloc(66000), *wall = fast_malloc(17000);
   CHECK(span_around(p) != NULL);

@@ -284,7 +284,8 @@ TEST(shrink, a_heap_that_lets_go_has_nothing_and_has_learned_nothing, "") {
   heap_t *h = fill_heap();
   slab_t *s = own_slab(h)->next; /* used up: it is in nobody's partial map */
   atomic_ptr_store_relaxed(&s->tag, h);
-  h->put_off_more = h->trims_due = 7;
+  h->trims_due = 7;
+  h->aside->put_off_more = 7;
   h->aside->remote = 1;
   atomic32_add_relaxed(&heap_trims, 1);
   heap_give_up_all(h);
@@ -293,7 +294,7 @@ TEST(shrink, a_heap_that_lets_go_has_nothing_and_has_learned_nothing, "") {
   check_that_nothing_waits(h);
   CHECK(kept_slices(h) == 0 && h->own->lengthened[medium - MEDIUM_CLASS].doublings == 0 &&
         large_of(h) == 0);
-  CHECK(h->put_off_more == 0 && h->aside->remote == 0 && h->trims_due == 0);
+  CHECK(h->aside->put_off_more == 0 && h->aside->remote == 0 && h->trims_due == 0);
   CHECK_EQ(h->trims_seen, atomic32_load_relaxed(&heap_trims));
   CHECK(atomic_ptr_is_relaxed(&s->owner, NULL) && atomic_ptr_is_relaxed(&s->tag, NULL));
 }

@@ -122,6 +122,38 @@ TEST(sleepers, all_that_a_sleeping_thread_keeps_is_taken_and_it_goes_on, "V2 V3"
   end();
 }
 
+enum { SPREAD = 4000 };
+static void *spread[SPREAD]; /* in more slabs than a narrow outbox has slots */
+static void free_spread(int from, int to) {
+  for (int i = from; i < to; i++) fast_free(spread[i * 173 % SPREAD]);
+}
+static void free_first_spread(void) {
+  its_heap = heap_of_thread();
+  its_heap->aside->put_off_more = PUT_OFF_MORE;
+  free_spread(0, SPREAD / 2);
+}
+static void free_other_spread(void) { free_spread(SPREAD / 2, SPREAD); }
+static bool free_at_any(unsigned number) {
+  if (number == 3) let_it(free_other_spread);
+  return true;
+}
+static void check_wide(bool (*at_fence)(unsigned number)) {
+  begin(at_fence);
+  for (int i = 0; i < SPREAD; i++) spread[i] = fast_malloc(2000);
+  users_leave(heap_number(my_heap())); /* so the other one is alone */
+  let_it(free_first_spread);
+  users_begin(heap_number(my_heap()));
+  CHECK(outbox_is_wide(its_heap) && heap_held(its_heap).freed != 0);
+  sleepers_take_all();
+  CHECK(!heap_is_taken(its_heap) && its_heap->aside->wide == 0 && its_heap->put_off == 0);
+  if (at_fence == succeed) let_it(free_other_spread);
+  end();
+}
+TEST(sleepers, the_wide_outbox_of_a_sleeping_thread_is_taken, "H6 H8") { check_wide(succeed); }
+TEST(sleepers, what_a_thread_with_a_wide_outbox_frees_when_it_wakes_up_is_freed, "H6") {
+  check_wide(free_at_any);
+}
+
 static void keep_one_run(void) {
   for (int i = 0; i < 100; i++) fast_free(fast_malloc(20000));
   its_heap = heap_of_thread();

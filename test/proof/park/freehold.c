@@ -312,7 +312,8 @@ static void last_medium(void) {
 
 /* ---- frees of blocks in slabs without an owner ----------------------------------------------- */
 
-enum { SOME = 16 }; /* frees of others' blocks: less than a chain */
+enum { WIDE_LEAST = 4096 }; /* slots: outbox.h */
+enum { SOME = 16 };         /* frees of others' blocks: less than a chain */
 
 /* Sixteen wait in a chain already, with two more of them it is published. */
 static void full_and_unwanted(void) {
@@ -410,6 +411,110 @@ static void two_in_one_slot(void) {
   in_helper(allocate_in_one_slot);
   put(block[1]);
   let_go(0, 1, 1);
+}
+
+static void crowded_next(void) {
+  two_in_one_slot();
+  in_helper(oracle_forget_own_heap);
+  oracle_note_crowded(1);
+}
+/* The calling thread's outbox. Such a thread is the only one that has a heap. */
+static void get_wide(void) {
+  put(block[1]);
+  oracle_note_crowded(1);
+  put(block[0]);
+  oracle_check_wide();
+}
+static void allocate_and_be_unknown(void) {
+  allocate_in_one_slot();
+  oracle_forget_own_heap();
+}
+static void wide(void) {
+  in_helper(allocate_and_be_unknown);
+  oracle_note_own_heap();
+  get_wide();
+  in_helper(oracle_note_own_heap);
+}
+static void wide_and_of_other(void) {
+  wide();
+  of_other(8);
+  let_go(0, SOME, 1);
+}
+/* The next of its frees empty slabs. */
+static void wide_and_whole_slabs(void) {
+  leave(16000, 10 + SOME);
+  wide();
+  free_some(2, 10, 1);
+  for (unsigned i = 0; i < SOME; i++) block[i] = block[10 + i];
+  let_go(0, SOME, 1);
+}
+/* It takes no new chains. */
+static void wide_that_closes(void) {
+  wide();
+  put(get(700));
+  of_other(8);
+  let_go(0, SOME, 1);
+}
+/* Its thread is alone no more, as it sees at the next free that has no chain. */
+static void wide_beside_another(void) {
+  wide_and_of_other();
+  oracle_note_crowded(1);
+}
+/* Of two slabs whose chains would have the same place in a wide outbox. */
+static void *far_apart[2];
+static void allocate_far_apart(void) {
+  get(700); /* so that one that comes back does not empty the slab */
+  far_apart[0] = get(700);
+  size_t slot = (uintptr_t)far_apart[0] / KIB(64) % WIDE_LEAST;
+  for (int i = 0; i < 8; i++) hold_untouched(api.malloc(MIB(31)), MIB(31));
+  while (((uintptr_t)get_slice() / KIB(64) + 1) % WIDE_LEAST != slot) continue;
+  far_apart[1] = get(900);
+  get(900);
+  if ((uintptr_t)far_apart[1] / KIB(64) % WIDE_LEAST != slot) park_fail("that is another slot");
+}
+/* One of these is in a chain. The next free makes the other, which was fetched, evict it. */
+static void wide_and_two_in_one_slot(void) {
+  wide();
+  in_helper(allocate_far_apart);
+  of_other(8);
+  put(far_apart[0]);
+  free_some(0, 8, 1);
+  put(far_apart[1]);
+  free_some(8, 15, 1);
+  release(block[0] = block[15]);
+  oracle_note_crowded(9);
+}
+static void wide_with_chains(void) {
+  wide();
+  of_other(12);
+  size = 700;
+}
+static void wide_with_its_end(void) {
+  wide_with_chains();
+  oracle_note_wide_ends();
+}
+static void free_sixty_to_all(void) {
+  free_some(0, 60, 1);
+  api.collect(false);
+}
+/* The slab from which the heap is to refill has blocks in a chain. */
+static void wide_and_slab_to_take(void) {
+  own(400, 200);
+  use_up(400);
+  for (int i = 0; i < 80; i++) get_slice(); /* the next refill does not look at its slot */
+  leave(400, 150);
+  in_helper(free_sixty_to_all);
+  wide();
+  free_some(60, 69, 1); /* eight are just fetched; ten would be published */
+}
+static void use_and_get_wide(void) {
+  put(get(64));
+  get_wide();
+}
+static void somebody_sleeps_wide(void) {
+  allocate_and_be_unknown();
+  in_helper(use_and_get_wide);
+  oracle_note_own_heap();
 }
 
 static void *large_block; /* in the first window */
@@ -671,6 +776,10 @@ static void large_in_other_arena(void) {
   own(400, 4);
   release(block[0] = get(MIB(31)));
 }
+static void next_to_used(void) {
+  own(KIB(140), 4);
+  let_go(0, 1, 1);
+}
 static bool is_expanded;
 /* Blocks of a few pages, in several spans; some were freed, and the heap keeps none. */
 enum { RUNS = 40 };
@@ -746,6 +855,15 @@ static void refused_of_four(void) {
   refused_of(4);
   release(block[0] = block[8]);
   block[8] = NULL;
+}
+/* It keeps them still, and there is room for more than these. */
+static void refused_within_budget(void) {
+  refused_of_four();
+  if (!api.option_set("purge_budget", KIB(64))) park_fail("no budget");
+  oracle_note_look_at_runs_due();
+}
+static void restore_budget(void) {
+  if (!api.option_set("purge_budget", 0)) park_fail("no budget");
 }
 static void run_kept(void) {
   some_runs();
@@ -902,6 +1020,8 @@ static void free_locked(void) {
   api.free(block[0]);
 }
 static void expand_it(void) { is_expanded = api.expand(block[0], KIB(180)); }
+static void expand_less(void) { is_expanded = api.expand(block[0], KIB(10)); }
+static void hold_expanded_less(void) { hold(block[0], is_expanded ? KIB(10) : KIB(140)); }
 static void hold_expanded(void) { hold(block[0], is_expanded ? KIB(180) : KIB(140)); }
 
 /* ---- bounds of memory ------------------------------------------------------------------------ */
@@ -1305,6 +1425,16 @@ static void make_heap_with_large(void) {
 static void large_of_heap(void) {
   make_heap_with_large();
   let_go(0, 1, 1);
+}
+static void heap_shrinks(void) { got[0] = api.heap_realloc(heap, block[0], 5000); }
+static void large_of_heap_at_limit(void) {
+  large_of_heap();
+  spend_memory(true);
+}
+static void hold_heap_shrunk_at_limit(void) {
+  spend_memory(false);
+  hold(got[0], 5000);
+  end_heap();
 }
 static void large_of_deleted_heap(void) {
   large_of_heap();
@@ -2139,6 +2269,17 @@ const operation_t freehold_operations[] = {
   {"free-of-other-held", free_four, few_of_other, NULL, NULL, 0},
   {"free-of-other-gathered", free_sixteen, many_of_other, NULL, NULL, 0},
   {"free-of-other-in-one-slot", free_first, two_in_one_slot, NULL, NULL, 0},
+  {"free-gets-wide", free_first, crowded_next, NULL, NULL, 0},
+  {"free-wide", free_sixteen, wide_and_of_other, NULL, NULL, 0},
+  {"free-wide-emptied", free_sixteen, wide_and_whole_slabs, NULL, "magazine:0", 0},
+  {"free-wide-closing", free_sixteen, wide_that_closes, NULL, NULL, 0},
+  {"free-wide-beside-another", free_sixteen, wide_beside_another, NULL, NULL, 0},
+  {"free-wide-in-one-slot", free_first, wide_and_two_in_one_slot, NULL, NULL, 0},
+  {"malloc-closes-wide", malloc_one, wide_with_chains, hold_one, NULL, 0},
+  {"malloc-ends-wide", malloc_one, wide_with_its_end, hold_one, NULL, 0},
+  {"malloc-reclaims-wide", malloc_one, wide_and_slab_to_take, hold_one, NULL, 0},
+  {"collect-wide", collect_hard, wide_with_chains, NULL, NULL, 0},
+  {"thread-exit-wide", NULL, wide_with_chains, NULL, NULL, 0},
   {"grow", malloc_one, grow_next, hold_one, NULL, 0},
   {"grow-huge-pages", malloc_one, grow_next, hold_one, "thp:always", 0},
   {"grow-arena", malloc_one, full_window, hold_one, NULL, 0},
@@ -2235,6 +2376,8 @@ const operation_t freehold_operations[] = {
   {"free-run-to-system-last", free_first, last_run_to_free, NULL, "magazine:0,purge_budget:0", 0},
   {"free-run-beside-locked", free_first, run_beside_locked, NULL, "magazine:0,purge_budget:0", 0},
   {"free-run-refused-again", free_first, refused_of_three, NULL, "magazine:0,purge_budget:0", 0},
+  {"free-run-refused-within-budget", free_first, refused_within_budget, restore_budget,
+   "magazine:0,purge_budget:0", 0},
   {"free-run-after-refusals", free_first, refused_of_four, NULL, "magazine:0,purge_budget:0", 0},
   {"free-run-of-other", free_first, run_of_other, NULL, NULL, 0},
   {"realloc-run-grows", grow_run, run_before_free, hold_grown_run, "magazine:64K", 0},
@@ -2257,6 +2400,8 @@ const operation_t freehold_operations[] = {
   {"free-much-first-use", free_first, others_freed, NULL, NULL, IS_BARE},
   {"first-use-left-behind", malloc_one, somebody_died, hold_one, NULL, IS_BARE | OTHER_DIED},
   {"collect-left-behind", collect_hard, somebody_died, NULL, NULL, IS_BARE | OTHER_DIED},
+  {"expand-to-less", expand_less, next_to_used, hold_expanded_less, NULL, 0},
+  {"expand-refused", expand_it, next_to_used, hold_expanded, NULL, 0},
   {"expand", expand_it, next_to_free, hold_expanded, NULL, 0},
   {"realloc-moves-pages", move_it, large_that_moves, hold_moved, NULL, MOVES},
   {"realloc-pages-stay", move_it, large_in_two_mappings, hold_moved, NULL, MOVES},
@@ -2291,6 +2436,7 @@ const operation_t freehold_operations[] = {
   {"collect-sleepers-little", collect_hard, somebody_sleeps_with_little, NULL, NULL, HEAP_IN_HAND},
   {"collect-sleepers-sampled", collect_hard, somebody_sleeps_sampled, NULL, NULL,
    HEAP_IN_HAND | IS_SAMPLED},
+  {"collect-sleepers-wide", collect_hard, somebody_sleeps_wide, NULL, NULL, HEAP_IN_HAND},
   {"malloc-while-taken", malloc_one, taken_fresh_end, hold_one, NULL, OTHER_DIED},
   {"free-large-while-taken", free_first, taken_with_large, NULL, NULL, OTHER_DIED},
   {"ask-bytes-while-taken", ask_bytes, taken_with_free_blocks, NULL, NULL, OTHER_DIED},
@@ -2322,6 +2468,8 @@ const operation_t freehold_operations[] = {
   {"heap-realloc", heap_moves, heap_block_alone, hold_heap_moved, NULL, WITH_HEAP},
   {"heap-realloc-large", heap_moves_large, large_of_heap, hold_moved_and_end, NULL,
    WITH_HEAP | MOVES},
+  {"heap-realloc-at-limit", heap_shrinks, large_of_heap_at_limit, hold_heap_shrunk_at_limit, NULL,
+   WITH_HEAP},
   {"heap-realloc-limited", heap_moves_limited, heap_block_alone, hold_unmoved, NULL, WITH_HEAP},
   {"heap-malloc-first", heap_malloc_one, make_heap, hold_heap_one, NULL, WITH_HEAP},
   {"heap-malloc-entered", heap_malloc_one, make_entered_heap, hold_one_and_leave, NULL, WITH_HEAP},
@@ -2430,6 +2578,7 @@ const operation_t freehold_operations[] = {
   {"thread-exit-marked", NULL, mark_left_behind, NULL, NULL, 0},
   {"thread-exit-busy", NULL, heap_left_behind, NULL, NULL, OTHER_DIED},
   {"ask-bytes", ask_bytes, own_free_blocks, NULL, NULL, 0},
+  {"ask-bytes-wide", ask_bytes, wide_with_chains, NULL, NULL, 0},
   {"ask-bytes-put-off", ask_bytes, few_put_off, NULL, NULL, 0},
   {"ask-bytes-gathered", ask_bytes, many_gathered, NULL, NULL, 0},
   {"ask-bytes-cut", ask_bytes, cut_before, NULL, NULL, IS_SAMPLED},

@@ -154,6 +154,11 @@ void oracle_check_own_heap(void) {
     park_fail("the thread's heap %u is nobody's", heap_number(h));
 }
 
+void oracle_forget_own_heap(void) {
+  void (*leave)(size_t number);
+  *(void **)&leave = library_hidden("users_leave");
+  leave(heap_number(own_heap()));
+}
 /* The only thread in a child of fork whose heap has no note is the one that forked. */
 void oracle_note_own_heap(void) {
   void (*begin)(size_t number);
@@ -233,6 +238,21 @@ void oracle_go_on_taking(void) {
 }
 
 void oracle_note_look_due(void) { own_heap()->calls = 0; }
+void oracle_note_look_at_runs_due(void) { own_heap()->own->looks_left = 0; }
+void oracle_note_crowded(unsigned frees) {
+  own_heap()->aside->crowded = (uint16_t)(CROWDED_MOST - frees);
+}
+void oracle_check_wide(void) {
+  if (!outbox_is_wide(own_heap())) park_fail("the outbox is not wide");
+}
+void oracle_note_wide_ends(void) {
+  void (*step)(heap_t * h);
+  *(void **)&step = library_hidden("outbox_step");
+  heap_aside_t *a = own_heap()->aside;
+  for (size_t i = 0; i < WIDE_LEAST / WIDE_STEP; i++) step(own_heap());
+  a->is_closing = true;
+  a->wide_at = (uint16_t)(a->wide_last + 1 - WIDE_STEP);
+}
 void oracle_note_taken(void) { atomic8_store_relaxed(&own_heap()->is_taken, TAKEN_CHOSEN); }
 
 void oracle_note_pressure(unsigned level) {
@@ -310,8 +330,12 @@ static void add_heap(left_t *left, const heap_t *h) {
   left->heaps++;
   left->slices_kept += h->singles + h->run_slices;
   if (h->keeps_pages) left->pages_kept += h->own->kept_pages;
-  for (size_t i = 0; i < BATCH_SLOTS; i++)
-    if (h->aside->batch[i].slab != NULL) left->blocks_kept += batch_count(&h->aside->batch[i]);
+  const batch_t *slots = outbox_slots(h);
+  for (size_t i = 0; i < outbox_slot_count(h); i++)
+    if (slots[i].slab != NULL) left->blocks_kept += batch_count(&slots[i]);
+  bool is_wide = h->aside->wide != 0;
+  for (size_t i = 0; i < FETCHES && is_wide; i++) left->blocks_kept += h->aside->fetched[i] != 0;
+  if (is_wide) left->slices_kept += (outbox_slot_count(h) * sizeof(batch_t)) >> SLICE_SHIFT;
   for (unsigned c = 1; c < CLASS_COUNT; c++)
     left->blocks_kept += length_of(h->bin[c]) + length_of(sample_of(h)->behind[c]);
   for (unsigned c = 1; c < CLASS_COUNT; c++)

@@ -275,6 +275,7 @@ bool oracle_heap_is_busy(void);      /* the caller's, by any other */
 extern size_t blocks_in_hand;        /* that are to be freed: of a batch more than one */
 void oracle_check_own_heap(void);    /* the calling thread has it alone */
 void oracle_note_own_heap(void);     /* as if it had begun in this process */
+void oracle_forget_own_heap(void);   /* as if no thread had it */
 size_t oracle_traced(void);          /* bytes of the chunk to which the caller's trace goes */
 /* heaps of threads that end let go of everything */
 void oracle_let_nobody_rest(void);
@@ -298,6 +299,13 @@ void oracle_note_look_due(void);
 /* Does the subject take what sleepers keep? In a copy, which finds nobody at it, it goes on. */
 bool oracle_is_taking(void);
 void oracle_go_on_taking(void);
+/* The next free of a run looks how many pages are free. */
+void oracle_note_look_at_runs_due(void);
+/* Of the caller's own heap. Its outbox gets wide, or takes chains again, when so many more frees
+ * have found no slot; it is wide; the next refill ends it. */
+void oracle_note_crowded(unsigned frees);
+void oracle_check_wide(void);
+void oracle_note_wide_ends(void);
 void oracle_note_taken(void); /* the caller's own heap, by a thread that does no more */
 /* ... and whether it has used that class since it began to watch it. */
 void oracle_note_watch_due(size_t size);
