@@ -140,7 +140,7 @@ static out_of_line void *resize_and_fill(const request_t *r, void *p) {
   if (block == NULL) {
     block = allocate_any(r);
     if (block == NULL) {
-      if (SECURE && r->size <= before) return secure_resize(r->heap, p, r->size, r->call);
+      if (SECURE) return r->size <= before ? secure_resize(r->heap, p, r->size, r->call) : NULL;
       return heap_stay(p, r->size, r->call) ? p : NULL;
     }
     from = min_size(r->size, before);

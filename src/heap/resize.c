@@ -303,9 +303,9 @@ static cold void *grow_at_limit(const found_t *f, void *p, size_t size) {
 
 /* There is no memory for a shorter one: of pages it keeps as few as it can. */
 static cold void stay_longer(const found_t *f, void *p, size_t size) {
-  if (is_small(f) || is_fixed(f) || !keep_pages(f, p, max_size(size, SMALL_MOST + 1)) ||
-      size <= SMALL_MOST)
-    heap_note_longer();
+  size_t least = max_size(size, SMALL_MOST + 1);
+  bool has_pages = !is_small(f) && !is_fixed(f) && least <= f->usable;
+  if (!has_pages || !keep_pages(f, p, least) || size <= SMALL_MOST) heap_note_longer();
 }
 
 bool heap_stay(void *p, size_t size, const char *call) {

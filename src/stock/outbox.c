@@ -143,10 +143,16 @@ static void sweep(heap_t *h, unsigned n) {
   end_wide(h);
 }
 
+/* A thread's own heap, not one for its handlers, which nobody takes from. */
+static bool is_threads_own(const heap_t *h) {
+  return users_are_known() ? users_thread(heap_number(h)) != 0 : heap_number(h) == 0;
+}
+
 /* What is held back would be missed by other threads, which go on allocating. One that asks for its
  * bytes would wait for all slots. */
 static bool may_be_wide(const heap_t *h) {
-  return users_count() <= 1 && !slab_thread.is_asked && !budget_is_tight() && heap_tag(h) == NULL;
+  return users_count() <= 1 && is_threads_own(h) && !slab_thread.is_asked && !budget_is_tight() &&
+         heap_tag(h) == NULL;
 }
 
 static void begin_closing(heap_t *h) {
@@ -220,10 +226,16 @@ static bool note_much(heap_t *h) {
 
 /* Chains the block with others of its slab, unless that is the heap's own by now. */
 void outbox_put(heap_t *h, slab_t *s, uintptr_t block) {
+  if (outbox_is_wide(h) && outbox_has_fetched(h, block))
+    fatal("double free", (void *)block, "free");
   if (put_own(h, s, block)) return;
   batch_t *b = outbox_batch(h, block);
   bool is_first = b->slab != s;
-  if (is_first && (b = slot_for(h, b, block)) == NULL) return send(h, s, block, block, 1);
+  if (is_first && (b = slot_for(h, b, block)) == NULL) {
+    if (!put_own(h, s, block))
+      send(h, s, block, block, 1); /* what was published may have made it so */
+    return;
+  }
   if (is_first) begin_chain(h, b, s, block);
   else outbox_add(b, block);
   if (batch_is_due(b)) publish(h, b);

@@ -31,9 +31,9 @@ enum {
 hidden void outbox_put(heap_t *h, slab_t *s, uintptr_t block);
 /* Puts a chain of blocks of a slab that the heap does not own back at once. */
 hidden void outbox_push(heap_t *h, slab_t *s, uintptr_t first, uintptr_t last, unsigned count);
-/* Not while a taker has closed it. */
+/* Not while a taker has closed it, which may happen at any moment. */
 static always_inline bool outbox_is_wide(const heap_t *h) {
-  return unlikely(heap_bin_has_block(h->aside->wide));
+  return unlikely(heap_bin_has_block(plain_load_relaxed(&h->aside->wide)));
 }
 /* Its slots; closed or not. */
 static inline batch_t *outbox_slots(const heap_t *h) {
@@ -46,8 +46,9 @@ static inline size_t outbox_slot_count(const heap_t *h) {
 /* The slot of the chain of the block's slab. */
 static inline batch_t *outbox_batch(const heap_t *h, uintptr_t block) {
   heap_aside_t *a = h->aside;
+  uintptr_t wide = plain_load_relaxed(&a->wide);
   size_t slice = block >> SLICE_SHIFT;
-  if (outbox_is_wide(h)) return (batch_t *)a->wide + (slice & a->wide_last);
+  if (unlikely(heap_bin_has_block(wide))) return (batch_t *)wide + (slice & a->wide_last);
   return &a->batch[slice % BATCH_SLOTS];
 }
 /* Adds a block to the chain of its slab; true if it is due: outbox_publish_due. The heap may be

@@ -7,6 +7,7 @@
 #include "../../include/freehold/freehold.h"
 
 #pragma weak fh_malloc_batch
+#pragma weak fh_option_set
 
 /* ---- fill ------------------------------------------------------------------------------------ */
 
@@ -90,6 +91,22 @@ TEST(moves, realloc_never_returns_the_same_address_and_keeps_what_was_there, "")
     q = realloc(q, sizes[i] / 2 + 1);
     CHECK_NE((uintptr_t)q, before);
     free(q);
+  }
+}
+
+TEST(moves, without_memory_a_block_does_not_grow_and_realloc_says_so, "") {
+  static const size_t few[] = {100, 40000, 6000000};
+  for (int i = 0; i < 3; i++) {
+    unsigned char *p = malloc(launder_size(few[i]));
+    memset(p, 9, few[i]);
+    CHECK(fh_option_set("memory_limit", 1));
+    while (malloc(few[i]) != NULL) continue;
+    unsigned char *q = realloc(p, launder_size(few[i] + 10));
+    CHECK(q == NULL || malloc_usable_size(q) >= few[i] + 10);
+    CHECK(fh_option_set("memory_limit", 0));
+    if (q != NULL) p = q;
+    check_bytes(p, 9, 0, few[i]);
+    free(p);
   }
 }
 

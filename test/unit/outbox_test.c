@@ -265,6 +265,8 @@ TEST(outbox, what_a_wide_outbox_was_given_is_no_live_block, "") {
     for (int k = 0; k < between[i]; k++) fast_free(kept[--last * 173 % MANY]);
     EXPECT_ABORT((fast_free(p), outbox_step(my_heap())), "double free");
     EXPECT_ABORT((fast_free(p), heap_check_last()), "double free"); /* at exit */
+    if (between[i] < FETCHES)                                       /* a slow free's */
+      EXPECT_ABORT(outbox_put(my_heap(), slab_of(p), (uintptr_t)p), "double free");
     EXPECT_ABORT(heap_realloc(p, 100, "realloc"), "double free.*realloc");
     EXPECT_ABORT(heap_usable_size(p, "malloc_usable_size"), "double free");
   }
@@ -337,4 +339,17 @@ TEST(outbox, a_wide_outbox_is_emptied_when_another_thread_has_memory_trimmed, ""
   heap_answer_trim(my_heap());
   CHECK_EQ(count_waiting(my_heap()), 0u);
   CHECK(!outbox_is_wide(my_heap()));
+}
+
+TEST(outbox, a_heap_that_stands_in_for_a_thread_s_own_has_no_wide_outbox, "") {
+  in_thread(allocate, &wide_size, true);
+  my_heap();
+  heap_here.window = 0; /* as in a handler that has interrupted a fast free */
+  for (int i = 0; i < MANY / 2; i++) heap_free(kept[i * 173 % MANY], "free");
+  heap_t *h = atomic_ptr_load_relaxed(&heap_of_thread()->nested);
+  CHECK(h != NULL);
+  h->aside->crowded = CROWDED_MOST - 1;
+  h->aside->put_off_more = PUT_OFF_MORE;
+  for (int i = MANY / 2; i < MANY; i++) heap_free(kept[i * 173 % MANY], "free");
+  CHECK(!outbox_is_wide(h));
 }

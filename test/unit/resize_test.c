@@ -133,6 +133,14 @@ TEST(resize, at_the_limit_a_block_that_becomes_small_keeps_as_little_as_a_large_
   check_nothing_lost();
 }
 
+TEST(resize, at_the_limit_none_that_is_to_be_shorter_grows, "") {
+  char *p = heap_aligned_slow(MiB(1), 100);
+  size_t usable = heap_usable_size(p, "t");
+  core_option(OPTION_memory_limit, (int64_t)SLICE_SIZE);
+  CHECK_EQ(resize(p, 50), (void *)p);
+  CHECK_LE(heap_usable_size(p, "t"), usable);
+}
+
 TEST(resize, a_block_that_fh_expand_makes_shorter_is_not_longer_than_any, "") {
   char *p = fast_malloc(MiB(1));
   CHECK(heap_expand(p, 200000, "fh_expand"));

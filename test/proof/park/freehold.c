@@ -416,6 +416,7 @@ static void two_in_one_slot(void) {
 static void crowded_next(void) {
   two_in_one_slot();
   in_helper(oracle_forget_own_heap);
+  oracle_note_own_heap();
   oracle_note_crowded(1);
 }
 /* The calling thread's outbox. Such a thread is the only one that has a heap. */
