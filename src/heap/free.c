@@ -86,13 +86,19 @@ static out_of_line fast_freed_t put_back(slab_t *s, uintptr_t block) {
   return freed;
 }
 
+/* The last step of a free. */
+static void put_others(heap_t *h, slab_t *s, uintptr_t block) {
+  outbox_put(h, s, block);
+  if (unlikely(outbox_is_due(h))) outbox_tend(h);
+  heap_exit(h);
+}
+
 /* A block that a wide outbox has fetched, and that starts a chain. */
 static out_of_line void free_fetched(slab_t *s, uintptr_t block) {
   heap_t *h = heap_enter_to_free();
   outbox_check_fetched(s, block);
   if (h == NULL) return slab_free_one(s, block);
-  outbox_put(h, s, block);
-  heap_exit(h);
+  put_others(h, s, block);
 }
 
 /* Blocks of a first-class heap do not wait. Where the heap is marked, also by a fast malloc, `slow`
@@ -103,40 +109,48 @@ static out_of_line void free_unchained(slab_t *s, void *p, void (*slow)(void *p)
   if (is_plain) block_set_next(block, 0);
   heap_t *h = is_plain && !block_is_free(block) ? heap_enter_own() : NULL;
   if (unlikely(h == NULL)) return slow(p);
-  outbox_put(h, s, block);
-  heap_exit(h);
+  put_others(h, s, block);
 }
 
-/* Adds a block to the chain of its slab, if the heap has one. A wide outbox keeps the block for a
- * while, and `*block` is another in its place, or 0. False: nothing is done with `*block` yet. */
-static always_inline bool add_to_chain(slab_t **s, uintptr_t *block) {
+typedef enum { CHAIN_NONE, CHAIN_DUE, CHAIN_LONGER } chained_t;
+
+/* Adds a block to the chain of its slab, if the heap has one. The heap is marked as by a fast free.
+ */
+static always_inline chained_t add_to_chain(const heap_t *h, const slab_t *s, uintptr_t block) {
+  batch_t *b = outbox_batch(h, block);
+  if (b->slab != s || atomic32_load_relaxed(&s->holes) != 0) return CHAIN_NONE;
+  block_set_next(block, 0);
+  if (unlikely(block_is_free(block))) return CHAIN_NONE;
+  return unlikely(outbox_add(b, block)) ? CHAIN_DUE : CHAIN_LONGER;
+}
+
+/* The outbox is wide: it keeps the block for a while, and takes another in its place. */
+static out_of_line void free_wide(slab_t *s, uintptr_t block) {
   uintptr_t window = heap_here.window;
-  bool is_chained = false, is_due = false, may_be = true;
-  if (unlikely(heap_here.limit == 0 || window == 0)) return false;
   here_mark_free();
   heap_t *h = heap_of_thread();
-  if (outbox_is_wide(h)) {
-    *block = outbox_fetch(h, s, *block);
-    may_be = *block != 0 && class_is_multiple((uint16_t)*block, (*s)->inverse);
-  }
-  batch_t *b = outbox_batch(h, *block);
-  if (may_be && b->slab == *s && atomic32_load_relaxed(&(*s)->holes) == 0) {
-    block_set_next(*block, 0);
-    is_chained = !block_is_free(*block);
-    if (likely(is_chained)) is_due = outbox_add(b, *block);
-  }
+  if (outbox_is_wide(h)) block = outbox_fetch(h, &s, block);
+  bool may_be = block != 0 && class_is_multiple((uint16_t)block, s->inverse);
+  chained_t chained = may_be ? add_to_chain(h, s, block) : CHAIN_NONE;
   here_unmark_free(window);
-  if (unlikely(is_due)) publish_due(*block);
-  return is_chained || *block == 0;
+  if (chained == CHAIN_DUE) return publish_due(block);
+  if (chained == CHAIN_NONE && block != 0) return free_fetched(s, block);
 }
 
 /* A block of another heap's slab, or one for which there is no room here. Most often the heap has a
  * chain of the slab. Out of line, so that a fast free stays a leaf. */
 out_of_line void heap_free_others(slab_t *s, void *p, void (*slow)(void *p)) {
-  uintptr_t block = (uintptr_t)p;
-  if (likely(add_to_chain(&s, &block))) return;
-  if (block == (uintptr_t)p) return free_unchained(s, p, slow);
-  return free_fetched(s, block);
+  uintptr_t block = (uintptr_t)p, window = heap_here.window;
+  chained_t chained = CHAIN_NONE;
+  if (likely(heap_here.limit != 0 && window != 0)) {
+    if (outbox_is_wide(heap_of_thread()) && atomic_ptr_is_relaxed(&s->tag, NULL))
+      return free_wide(s, block);
+    here_mark_free();
+    chained = add_to_chain(heap_of_thread(), s, block);
+    here_unmark_free(window);
+  }
+  if (unlikely(chained == CHAIN_DUE)) return publish_due(block);
+  if (unlikely(chained == CHAIN_NONE)) return free_unchained(s, p, slow);
 }
 
 /* Out of line, so that the free of a large block saves no registers for it. */
@@ -150,15 +164,14 @@ static out_of_line void free_small(slab_t *s, void *p, const char *call) {
     fast_freed_t freed = is_tagged ? FAST_REFUSED : put_back(s, block);
     if (freed == FAST_EMPTIED) return heap_slab_emptied(s);
     if (freed == FAST_FREED) return;
-    if (freed == FAST_OTHERS && add_to_chain(&s, &block)) return;
-    if (block != (uintptr_t)p) return free_fetched(s, block);
+    if (freed == FAST_OTHERS && heap_here.limit != 0 && outbox_is_wide(heap_of_thread()))
+      return free_wide(s, block);
   }
   heap_t *h = heap_enter_to_free();
   block_refuse_double_free(block, call);
   if (is_tagged) return free_tagged(h, s, block);
   if (h == NULL) return slab_free_one(s, block);
-  outbox_put(h, s, block);
-  heap_exit(h);
+  put_others(h, s, block);
 }
 
 /* ---- any block ------------------------------------------------------------------------------- */

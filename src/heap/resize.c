@@ -180,7 +180,7 @@ static bool becomes_run(const found_t *f, size_t size) {
 }
 
 /* A block of whole pages stays where it lies. */
-static bool keep_pages(const found_t *f, void *p, size_t size) {
+static always_inline bool keep_pages(const found_t *f, void *p, size_t size) {
   return f->is_run         ? resize_run(f, p, size)
          : f->huge != NULL ? resize_huge(f->huge, size)
                            : resize_large(f->slab, p, size);

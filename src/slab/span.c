@@ -429,8 +429,8 @@ static bool discard_pages(slab_t *s, uint64_t pages) {
 /* The caller has ended it, and no heap counts that. */
 static void release_slices(slab_t *s) {
   atomic64_add_relaxed(&arena_counts.free_pages, (uint64_t)-SPAN_PAGES);
-  (span_touched(s) == 0 ? arena_release_clean : arena_release_dirty)((void *)slab_base(s),
-                                                                     SPAN_SLICES);
+  if (span_touched(s) == 0) arena_release_clean((void *)slab_base(s), SPAN_SLICES);
+  else arena_release_dirty((void *)slab_base(s), SPAN_SLICES);
 }
 
 /* The second slice's. A span that went meanwhile loses nothing by it. */

@@ -10,7 +10,7 @@
 enum {
   WIDE_BYTES = 4096, /* a chain of a wide outbox is published with so many */
   EVICT_PART = 8,   /* of frees that find another slab's chain there, one in so many publishes it */
-  CLOSING_STEP = 8, /* slots that a free without a chain empties while the outbox closes */
+  CLOSING_STEP = 8, /* slots that a free empties while the outbox closes */
 };
 
 /* Is a slab of this class worth having for the heap? */
@@ -67,35 +67,26 @@ batch_t *outbox_next(const heap_t *h, unsigned *slot) {
   return NULL;
 }
 
+/* Of a narrow outbox. */
+static void publish_all(heap_t *h) {
+  for (uint64_t w = h->aside->slots; w != 0; w &= w - 1) { /* Bound: the bits of a word */
+    batch_t *b = &h->aside->batch[bits_lowest(w)];
+    if (b->slab != NULL) publish(h, b);
+  }
+  h->aside->slots = 0;
+  h->put_off = 0;
+}
+
 static size_t wide_slices(const heap_t *h) {
   size_t bytes = ((size_t)h->aside->wide_last + 1) * sizeof(batch_t);
   return (bytes + SLICE_SIZE - 1) >> SLICE_SHIFT;
 }
 
 /* The outbox is empty. */
-static cold void begin_wide(heap_t *h) {
-  size_t slots = WIDE_LEAST;
-  heap_aside_t *a = h->aside;
-  bool is_clean;
-  while (slots < WIDE_MOST && slots < arena_used()) slots *= 2; /* Bound: 4 */
-  a->wide_last = (uint16_t)(slots - 1);
-  size_t n = wide_slices(h);
-  void *wide = magazine_claim(h, n, 1, 0, &is_clean);
-  if (wide == NULL) return;
-  if (!users_are_known()) users_make(); /* a taker is to find the heap, should its thread sleep */
-  if (!is_clean) memset(wide, 0, n << SLICE_SHIFT);
-  memset(a->fetched, 0, sizeof a->fetched);
-  a->wide_at = 0;
-  a->is_closing = false;
-  signal_fence();
-  a->wide = (uintptr_t)wide;
-  h->put_off = 1;
-}
-
-/* The outbox is empty. */
 static void end_wide(heap_t *h) {
   slab_t *s = slab_of(outbox_slots(h));
   h->aside->wide = 0;
+  h->aside->is_closing = false;
   h->put_off = 0;
   signal_fence();
   size_t n = wide_slices(h);
@@ -130,7 +121,7 @@ void outbox_put_fetched(heap_t *h) {
 }
 
 /* Publishes what is in the next `n` slots. One that takes no new chains ends where all had their
- * turn. */
+ * turn. Nothing is fetched. */
 static void sweep(heap_t *h, unsigned n) {
   heap_aside_t *a = h->aside;
   batch_t *slots = outbox_slots(h);
@@ -138,21 +129,20 @@ static void sweep(heap_t *h, unsigned n) {
   for (; n != 0 && at <= last; n--, at++)
     if (slots[at].slab != NULL) publish(h, &slots[at]);
   a->wide_at = (uint16_t)(at <= last ? at : 0);
-  if (at <= last || !a->is_closing) return;
-  outbox_put_fetched(h);
-  end_wide(h);
+  if (at > last && a->is_closing) end_wide(h);
 }
 
-/* A thread's own heap, not one for its handlers, which nobody takes from. */
-static bool is_threads_own(const heap_t *h) {
-  return users_are_known() ? users_thread(heap_number(h)) != 0 : heap_number(h) == 0;
+/* No other thread has a heap, and this one is the thread's own, not one for its handlers. The first
+ * of a process may have no word yet. */
+static bool is_alone(const heap_t *h) {
+  bool has_word = users_thread(heap_number(h)) != 0;
+  return users_count() == has_word && (has_word || heap_number(h) == 0);
 }
 
-/* What is held back would be missed by other threads, which go on allocating. One that asks for its
- * bytes would wait for all slots. */
+/* What is held back would be missed by other threads, which go on allocating. Nobody takes it from
+ * a heap for handlers. A thread that asks for its bytes would wait for all slots. */
 static bool may_be_wide(const heap_t *h) {
-  return users_count() <= 1 && is_threads_own(h) && !slab_thread.is_asked && !budget_is_tight() &&
-         heap_tag(h) == NULL;
+  return is_alone(h) && !slab_thread.is_asked && !budget_is_tight() && heap_tag(h) == NULL;
 }
 
 static void begin_closing(heap_t *h) {
@@ -166,27 +156,25 @@ static void begin_closing(heap_t *h) {
 static batch_t *wide_slot(heap_t *h, batch_t *b, bool may_stay) {
   heap_aside_t *a = h->aside;
   if (!may_stay) begin_closing(h);
-  if (a->is_closing) return sweep(h, CLOSING_STEP), NULL;
+  if (a->is_closing) return NULL;
   if (b->slab == NULL) return b;
   if (a->crowded % EVICT_PART != 0) return NULL;
   publish(h, b);
   return b;
 }
 
-/* A slot for a new chain of the block's slab; NULL: there is none. */
-static batch_t *slot_for(heap_t *h, batch_t *b, uintptr_t block) {
+/* A slot for a new chain, which is `b` if there is one; NULL: there is none. */
+static batch_t *slot_for(heap_t *h, batch_t *b) {
   heap_aside_t *a = h->aside;
   bool is_wide = outbox_is_wide(h);
   if (b->slab == NULL && !is_wide) return b;
-  bool is_crowded = ++a->crowded >= CROWDED_MOST, may_widen = is_crowded && may_be_wide(h);
-  if (is_crowded) a->crowded = 0;
+  if (a->crowded < CROWDED_MOST) a->crowded++;
+  bool is_crowded = a->crowded == CROWDED_MOST, may_widen = is_crowded && may_be_wide(h);
+  if (is_crowded && (is_wide || !may_widen)) a->crowded = 0; /* else it is due */
   if (may_widen) a->is_closing = false;
   if (is_wide) return wide_slot(h, b, !is_crowded || may_widen);
   publish(h, b);
-  if (!may_widen) return b;
-  outbox_flush(h);
-  begin_wide(h);
-  return outbox_batch(h, block);
+  return b;
 }
 
 /* ---- chains ---------------------------------------------------------------------------------- */
@@ -218,8 +206,12 @@ static void begin_chain(heap_t *h, batch_t *b, slab_t *s, uintptr_t block) {
  * next time. So a heap that frees many blocks of others, spread over many slabs, needs few swaps.
  * One that freed a little, and whose thread then sleeps, holds next to nothing back. */
 static bool note_much(heap_t *h) {
-  if (outbox_is_wide(h) || h->put_off <= PUT_OFF_LEAST + h->aside->put_off_more)
-    return users_are_many();
+  bool are_many = users_are_many();
+  if (outbox_is_wide(h)) {
+    if (are_many) begin_closing(h);
+    return false;
+  }
+  if (h->put_off <= PUT_OFF_LEAST + h->aside->put_off_more) return are_many;
   if (h->aside->put_off_more < PUT_OFF_MORE) h->aside->put_off_more++;
   return true;
 }
@@ -231,7 +223,7 @@ void outbox_put(heap_t *h, slab_t *s, uintptr_t block) {
   if (put_own(h, s, block)) return;
   batch_t *b = outbox_batch(h, block);
   bool is_first = b->slab != s;
-  if (is_first && (b = slot_for(h, b, block)) == NULL) {
+  if (is_first && (b = slot_for(h, b)) == NULL) {
     if (!put_own(h, s, block))
       send(h, s, block, block, 1); /* what was published may have made it so */
     return;
@@ -239,7 +231,7 @@ void outbox_put(heap_t *h, slab_t *s, uintptr_t block) {
   if (is_first) begin_chain(h, b, s, block);
   else outbox_add(b, block);
   if (batch_is_due(b)) publish(h, b);
-  if (is_first && note_much(h)) outbox_flush(h);
+  if (is_first && note_much(h)) publish_all(h);
 }
 
 void outbox_publish_due(heap_t *h, uintptr_t block) {
@@ -249,12 +241,37 @@ void outbox_publish_due(heap_t *h, uintptr_t block) {
 
 void outbox_flush(heap_t *h) {
   if (h->put_off == 0) return; /* perhaps no page of `aside` was ever touched */
+  if (!outbox_is_wide(h)) return publish_all(h);
   outbox_put_fetched(h);
-  unsigned slot = 0;
-  for (batch_t *b; (b = outbox_next(h, &slot)) != NULL;) publish(h, b); /* Bound: the slots */
-  h->aside->slots = 0;
-  if (outbox_is_wide(h)) end_wide(h);
-  h->put_off = 0;
+  begin_closing(h);
+  sweep(h, WIDE_MOST); /* it ends */
+}
+
+/* The outbox is not wide. */
+static void begin_wide(heap_t *h) {
+  size_t slots = WIDE_LEAST;
+  heap_aside_t *a = h->aside;
+  bool is_clean;
+  a->crowded = 0;
+  publish_all(h);
+  while (slots < WIDE_MOST && slots < arena_used()) slots *= 2; /* Bound: 4 */
+  a->wide_last = (uint16_t)(slots - 1);
+  size_t n = wide_slices(h);
+  void *wide = magazine_claim(h, n, 1, 0, &is_clean);
+  if (wide == NULL) return;
+  if (!users_are_known()) users_make(); /* a taker is to find the heap, should its thread sleep */
+  if (!is_clean) memset(wide, 0, n << SLICE_SHIFT);
+  memset(a->fetched, 0, sizeof a->fetched);
+  a->wide_at = 0;
+  signal_fence();
+  a->wide = (uintptr_t)wide;
+  h->put_off = 1;
+}
+
+cold void outbox_tend(heap_t *h) {
+  if (!h->aside->is_closing) return begin_wide(h);
+  outbox_put_fetched(h);
+  sweep(h, CLOSING_STEP);
 }
 
 void outbox_step(heap_t *h) {

@@ -29,6 +29,11 @@ enum {
 
 /* Puts a block of `s` back there, at once or with others if the heap does not own the slab. */
 hidden void outbox_put(heap_t *h, slab_t *s, uintptr_t block);
+/* Then, where the stack is not short: is the outbox to get wide, or does a wide one end? */
+static inline bool outbox_is_due(const heap_t *h) {
+  return h->aside->crowded == CROWDED_MOST || h->aside->is_closing;
+}
+hidden void outbox_tend(heap_t *h);
 /* Puts a chain of blocks of a slab that the heap does not own back at once. */
 hidden void outbox_push(heap_t *h, slab_t *s, uintptr_t first, uintptr_t last, unsigned count);
 /* Not while a taker has closed it, which may happen at any moment. */
@@ -72,7 +77,6 @@ static always_inline bool outbox_has_fetched(const heap_t *h, uintptr_t block) {
  * `*s` is the slab of `block`, and then of that one. */
 static always_inline uintptr_t outbox_fetch(heap_t *h, slab_t **s, uintptr_t block) {
   heap_aside_t *a = h->aside;
-  if (unlikely(!atomic_ptr_is_relaxed(&(*s)->tag, NULL))) return block; /* it shall not wait */
   if (unlikely(outbox_has_fetched(h, block))) fatal("double free", (void *)block, "free");
   __builtin_prefetch((void *)block, 1);
   uintptr_t *place = &a->fetched[a->fetches++ % FETCHES], other = *place;
