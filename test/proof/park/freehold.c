@@ -441,6 +441,17 @@ static void wide_and_of_other(void) {
   of_other(8);
   let_go(0, SOME, 1);
 }
+/* The next frees make a chain due. */
+static void wide_and_gathered(void) {
+  wide();
+  of_other(28);
+  let_go(0, SOME, 1);
+}
+/* It expects the next block to be freed in another window. */
+static void wide_and_other_window(void) {
+  wide_and_of_other();
+  oracle_note_other_window();
+}
 /* The next of its frees empty slabs. */
 static void wide_and_whole_slabs(void) {
   leave(16000, 10 + SOME);
@@ -2272,6 +2283,8 @@ const operation_t freehold_operations[] = {
   {"free-of-other-in-one-slot", free_first, two_in_one_slot, NULL, NULL, 0},
   {"free-gets-wide", free_first, crowded_next, NULL, NULL, 0},
   {"free-wide", free_sixteen, wide_and_of_other, NULL, NULL, 0},
+  {"free-wide-gathered", free_sixteen, wide_and_gathered, NULL, NULL, 0},
+  {"free-wide-other-window", free_sixteen, wide_and_other_window, NULL, NULL, 0},
   {"free-wide-emptied", free_sixteen, wide_and_whole_slabs, NULL, "magazine:0", 0},
   {"free-wide-closing", free_sixteen, wide_that_closes, NULL, NULL, 0},
   {"free-wide-beside-another", free_sixteen, wide_beside_another, NULL, NULL, 0},

@@ -238,6 +238,10 @@ void oracle_go_on_taking(void) {
 }
 
 void oracle_note_look_due(void) { own_heap()->calls = 0; }
+void oracle_note_other_window(void) {
+  atomic64_store_relaxed(&own_heap()->home, WINDOW_NONE);
+  ((heap_here_t *)(library_tls() + fh.heap_here))->window = WINDOW_NONE;
+}
 void oracle_note_look_at_runs_due(void) { own_heap()->own->looks_left = 0; }
 void oracle_note_crowded(unsigned frees) {
   own_heap()->aside->crowded = (uint16_t)(CROWDED_MOST - frees);

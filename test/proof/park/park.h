@@ -299,6 +299,8 @@ void oracle_note_look_due(void);
 /* Does the subject take what sleepers keep? In a copy, which finds nobody at it, it goes on. */
 bool oracle_is_taking(void);
 void oracle_go_on_taking(void);
+/* The caller's last free was in another window than any. */
+void oracle_note_other_window(void);
 /* The next free of a run looks how many pages are free. */
 void oracle_note_look_at_runs_due(void);
 /* Of the caller's own heap. Its outbox gets wide, or takes chains again, when so many more frees
