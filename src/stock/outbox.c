@@ -126,6 +126,7 @@ static void sweep(heap_t *h, unsigned n) {
   heap_aside_t *a = h->aside;
   batch_t *slots = outbox_slots(h);
   unsigned at = a->wide_at, last = a->wide_last;
+  ASSERT(outbox_is_wide(h));
   for (; n != 0 && at <= last; n--, at++)
     if (slots[at].slab != NULL) publish(h, &slots[at]);
   a->wide_at = (uint16_t)(at <= last ? at : 0);
@@ -223,11 +224,7 @@ void outbox_put(heap_t *h, slab_t *s, uintptr_t block) {
   if (put_own(h, s, block)) return;
   batch_t *b = outbox_batch(h, block);
   bool is_first = b->slab != s;
-  if (is_first && (b = slot_for(h, b)) == NULL) {
-    if (!put_own(h, s, block))
-      send(h, s, block, block, 1); /* what was published may have made it so */
-    return;
-  }
+  if (is_first && (b = slot_for(h, b)) == NULL) return send(h, s, block, block, 1);
   if (is_first) begin_chain(h, b, s, block);
   else outbox_add(b, block);
   if (batch_is_due(b)) publish(h, b);
@@ -253,6 +250,7 @@ static void begin_wide(heap_t *h) {
   heap_aside_t *a = h->aside;
   bool is_clean;
   a->crowded = 0;
+  if (!may_be_wide(h)) return;
   publish_all(h);
   while (slots < WIDE_MOST && slots < arena_used()) slots *= 2; /* Bound: 4 */
   a->wide_last = (uint16_t)(slots - 1);
@@ -269,7 +267,7 @@ static void begin_wide(heap_t *h) {
 }
 
 cold void outbox_tend(heap_t *h) {
-  if (!h->aside->is_closing) return begin_wide(h);
+  if (!outbox_is_wide(h)) return begin_wide(h);
   outbox_put_fetched(h);
   sweep(h, CLOSING_STEP);
 }
@@ -322,6 +320,7 @@ static void move_wide(heap_t *to, heap_t *from) {
   memset(b->fetched, 0, sizeof b->fetched);
   signal_fence(); /* else a child of fork takes these for chains */
   b->wide = 0;
+  b->is_closing = false;
   signal_fence();
   memcpy(a->fetched, fetched, sizeof fetched);
   a->wide_last = b->wide_last;

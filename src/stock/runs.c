@@ -33,10 +33,13 @@ static int64_t pages_in_memory(void) {
                    atomic64_load_relaxed(&arena_counts.absent_pages));
 }
 
+/* A sum of parts that other threads settle may be less than nothing for a while. */
+static uint64_t or_none(int64_t pages) { return pages > 0 ? (uint64_t)pages : 0; }
+
 static int64_t pages_to_go(void) {
   int64_t pages = pages_in_memory(), refused = (int64_t)atomic64_load_relaxed(&refused_pages);
   if (likely(refused == 0)) return pages;
-  if (pages < refused) atomic64_store_relaxed(&refused_pages, pages > 0 ? (uint64_t)pages : 0);
+  if (pages < refused) atomic64_store_relaxed(&refused_pages, or_none(pages));
   return pages - refused;
 }
 
@@ -90,7 +93,7 @@ static void note_outcome(const void *p, span_outcome_t outcome) {
   atomic32_store_relaxed(&in_row, is_refused ? before + more : 0);
   if (!is_refused || before + more < REFUSALS * REFUSALS) return;
   pace_note(&refusals, os_now_ms(), REST_MS);
-  atomic64_store_relaxed(&refused_pages, (uint64_t)pages_in_memory());
+  atomic64_store_relaxed(&refused_pages, or_none(pages_in_memory()));
 }
 
 static out_of_line slab_t *give_to_system(void *p, unsigned n, unsigned least) {
@@ -168,8 +171,7 @@ bool runs_give_room(size_t size) {
     bool is_worth_it = pages_in_memory() > (int64_t)atomic64_load_relaxed(&arena_counts.spans);
     bool is_round = walk_until_room(size);
     int64_t left = pages_in_memory(), before = (int64_t)atomic64_load_relaxed(&left_by_walk);
-    if (is_round || left < before)
-      atomic64_store_relaxed(&left_by_walk, left > 0 ? (uint64_t)left : 0);
+    if (is_round || left < before) atomic64_store_relaxed(&left_by_walk, or_none(left));
     if (is_round && (!is_worth_it || budget_is_spent(size))) pace_note(&walks, now, WALK_MS);
   }
   return !budget_is_spent(size); /* another thread may have made room */

@@ -316,6 +316,17 @@ TEST(outbox, a_wide_outbox_ends_once_there_is_another_thread, "") {
   CHECK(!outbox_is_wide(my_heap()) || my_heap()->aside->is_closing);
 }
 
+/* The free that made it due had no stack left to make it so. */
+TEST(outbox, one_that_is_to_get_wide_does_not_once_there_is_another_thread, "") {
+  in_thread(allocate, &wide_size, true);
+  heap_t *h = my_heap();
+  h->aside->crowded = CROWDED_MOST;
+  in_thread(wait_for, NULL, false);
+  fast_free(kept[0]);
+  CHECK_EQ(h->aside->crowded, 0);
+  CHECK(!outbox_is_wide(h));
+}
+
 /* The first one has no word before there are others. */
 TEST(outbox, a_taker_finds_the_heap_of_a_process_s_first_thread_once_its_outbox_is_wide, "") {
   allocate(&wide_size);

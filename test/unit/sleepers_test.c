@@ -137,21 +137,26 @@ static bool free_at_any(unsigned number) {
   if (number == 3) let_it(free_other_spread);
   return true;
 }
-static void check_wide(bool (*at_fence)(unsigned number)) {
+static void close_outbox(void) { outbox_close(its_heap); }
+static void check_wide(void (*then)(void), bool (*at_fence)(unsigned number)) {
   begin(at_fence);
   for (int i = 0; i < SPREAD; i++) spread[i] = fast_malloc(2000);
   users_leave(heap_number(my_heap())); /* so the other one is alone */
   let_it(free_first_spread);
   users_begin(heap_number(my_heap()));
+  if (then != NULL) let_it(then);
   CHECK(outbox_is_wide(its_heap) && heap_held(its_heap).freed != 0);
   sleepers_take_all();
   CHECK(!heap_is_taken(its_heap) && its_heap->aside->wide == 0 && its_heap->put_off == 0);
   if (at_fence == succeed) let_it(free_other_spread);
   end();
 }
-TEST(sleepers, the_wide_outbox_of_a_sleeping_thread_is_taken, "H6 H8") { check_wide(succeed); }
+TEST(sleepers, the_wide_outbox_of_a_sleeping_thread_is_taken, "H6 H8") {
+  check_wide(NULL, succeed);
+}
+TEST(sleepers, so_is_one_that_was_about_to_end, "H6 H8") { check_wide(close_outbox, succeed); }
 TEST(sleepers, what_a_thread_with_a_wide_outbox_frees_when_it_wakes_up_is_freed, "H6") {
-  check_wide(free_at_any);
+  check_wide(NULL, free_at_any);
 }
 
 static void keep_one_run(void) {
