@@ -62,8 +62,8 @@ typedef enum { /* clang-format off */
 typedef enum { RESERVE_DENIED, RESERVE_GRANTED, RESERVE_USED } reserve_t;
 
 /* Blocks of one slab that the heap does not own, chained and not yet published. The chain is one
- * word, so that a free that is cut short leaves it whole: first and last block, how many there are,
- * and how many more until it is due. */
+ * word, so that a free that is cut short leaves it whole. It has the first and last block, how many
+ * there are, and how many more until it is due. */
 typedef struct {
   slab_t *slab;    /* NULL: none */
   atomic64_t word; /* relaxed: the heap's user alone; 64 bits on any processor */

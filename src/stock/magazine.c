@@ -8,8 +8,8 @@
 #include "surplus.h"
 
 enum {
-  LOOKS_MOST = 12, /* runs to compare with a wish */
-  PAGES_TIMES = 4, /* runs of pages may have so many times as much, less the singles, if missed */
+  LOOKS_MOST = 12,    /* runs to compare with a wish */
+  PAGES_TIMES = 4,    /* in runs of pages so many times as much, less the singles, if missed */
   PAGES_SHARED = 512, /* slices that all heaps may keep in runs of pages; one each in any case */
   MUCH_EACH = 16,     /* two slow calls in so many check if the surplus is too large */
 };

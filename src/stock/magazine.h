@@ -31,9 +31,9 @@ hidden void magazine_put_run(heap_t *h, slab_t *s, size_t n, size_t used, size_t
 hidden void *magazine_claim(heap_t *h, size_t n, size_t alignment, size_t wish, bool *clean);
 /* How many single slices the magazine may have. */
 hidden size_t magazine_singles_most(void);
-/* How many pages the heap may keep in runs: no more than are in the slices that it may still add,
- * than it has earned, or than its share of what all heaps may keep. A quarter of those slices is
- * its due. It may have more as far as it has given runs back and then needed as many. */
+/* How many pages the heap may keep in runs: no more than are in the slices that it may still add.
+ * Nor more than it has earned, or than its share of what all heaps may keep. A quarter of those
+ * slices is its due. It may have more as far as it has given runs back and then needed as many. */
 hidden size_t magazine_pages_most(const heap_t *h);
 /* Claims `n` slices from `at` on for the next slabs, if free; the heap has no single slice now.
  * Returns how many of them read as zero: all or none. */

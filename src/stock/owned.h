@@ -12,7 +12,7 @@ enum {
   OWNED_MANY = 8,
   OWNED_MOST = 16,  /* a heap with so many slabs of a class adopts no more */
   USED_UP_MOST = 2, /* a heap with more slabs of a class lets go of used-up ones */
-  MUCH_PART = 8,    /* others free much of a slab if they free such a part of it */
+  MUCH_PART = 8,    /* others free much of a slab if they free one block in so many */
   IDLE_MOST = 2,    /* empty slabs that a heap keeps as the first of their classes */
 };
 
