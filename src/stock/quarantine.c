@@ -72,8 +72,7 @@ static cold bool unmap(void *block) {
 
 bool quarantine_protect(void *block, size_t from) {
   atomic8_t *is_protected = states_is_protected(states_of(block), block);
-  bool was_protected =
-    atomic8_load_relaxed(is_protected) != 0; /* relaxed: only its holder writes it */
+  bool was_protected = atomic8_load_relaxed(is_protected) != 0; /* relaxed: its holder's */
   size_t size = size_of_large(block) - from;
   bool is_gone = (slab_word(slab_of(block)) & SLAB_IS_GONE) != 0;
   if (!was_protected && atomic32_load_relaxed(&protected_blocks) >= PROTECTED_MOST) return false;

@@ -143,8 +143,7 @@ void tails_count(heap_t *h, slab_t *s, size_t wish) {
   size_t pages = pages_of(s), used = pages_in_last(pages);
   uint8_t *touched = touched_of(s, pages);
   size_t tail = *touched - min_size(used, *touched);
-  if (tail == 0 && *touched != used)
-    *touched = (uint8_t)used; /* only if need be: others' bytes lie beside */
+  if (tail == 0 && *touched != used) *touched = (uint8_t)used; /* if need be: others' lie beside */
   if (tail != 0 && unlikely(wish != 0)) return enter_or_discard(h, s, tail);
   count_tail(h, s, pages, tail);
 }

@@ -24,8 +24,7 @@ hidden void users_begin(size_t number);
 hidden bool users_begin_taking(void);
 hidden void users_end_taking(void);
 hidden bool users_are_taking(void);
-/* Where the user of the heap has its marks, if it is that thread's own. NULL: it is not, or
- * ends. */
+/* Where the user has its marks, if the heap is that thread's own. NULL: it is not, or it ends. */
 hidden void users_note_marks(size_t number, const void *marks);
 hidden const void *users_marks(size_t number);
 hidden bool users_are_known(void);
