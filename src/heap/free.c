@@ -1,6 +1,6 @@
 /* free.c - giving blocks back                                                         layer 6: heap
  * Contract: free.h. A block of the heap's own slab comes here only if the fast path could not
- *           recognise it. */
+ * recognise it. */
 #include "free.h"
 
 #include "../slab/holes.h"

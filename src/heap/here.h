@@ -19,7 +19,7 @@
 enum { HERE_OPEN = SMALL_STEPS + 1 };
 /* What the fast paths need to know of the calling thread. All 0 before its first call. */
 typedef struct {
-  size_t limit; /* HERE_OPEN: from this size on malloc is not fast; 0: mark */
+  size_t limit; /* HERE_OPEN: from so many steps on malloc is slow; 0: mark */
   /* the last byte of the window where the fast free expects blocks, or WINDOW_NONE; 0: mark */
   uintptr_t window;
   atomic_ptr_t heap;   /* the thread's own; NULL at first and at the end */
