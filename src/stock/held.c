@@ -15,7 +15,7 @@ static size_t ready_blocks(const heap_t *h, unsigned c) {
   return length(h->bin[c] & ~BIN_CLOSED) + cut + heap_fresh(h, c).count;
 }
 
-/* A handler may interrupt a change to a list: the list then ends too soon. */
+/* A handler may see a list in the middle of a change: it then ends too soon. */
 static size_t freed_blocks(const heap_t *h, unsigned c) {
   size_t n = returned_count(h, c);
   for (const slab_t *s = owned_first(h, c); s != NULL; s = s->next) /* Bound: owned slabs */

@@ -158,7 +158,7 @@ static bool take_over_word(users_t *u, size_t number, uint64_t word, uint64_t ca
   users_forget(number);
   signal_fence();
   if (users_thread(number) == caller) return true;
-  users_keep(number); /* as the one that took it does */
+  users_keep(number); /* as the thread that took it does */
   return false;
 }
 
