@@ -31,7 +31,7 @@ static int fulfil(asked_kind_t kind) {
   }
 }
 
-/* One of the threads that find it answers. */
+/* Of the threads that find the request, one answers. */
 static void take_request(void) {
   uint64_t wanted = atomic64_load_acquire(&asked_request.wanted); /* S-asked */
   uint32_t number = asked_number(wanted);
@@ -46,7 +46,7 @@ static void take_request(void) {
   atomic64_cas_relaxed(&asked_request.wanted, &taken, asked_word(number, ASKED_NOTHING));
 }
 
-/* The request comes first: a callback may never return. */
+/* The request comes first, as a callback may never return. */
 cold void api_news(void) {
   if (!api_take_news()) return;
   take_request();

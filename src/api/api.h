@@ -3,7 +3,7 @@
  * Threads: any, all functions. Sync: S-options (start.c). */
 #pragma once
 
-/* Almost all of its files need these; what else they need they include themselves. */
+/* Almost all files of the layer need these; they include the rest themselves. */
 #include "../../include/freehold/freehold.h"
 #include "../arena/budget.h"
 #include "../base/atomic.h"
@@ -14,8 +14,8 @@
 #include "../secure/secure.h"
 #include "../support/options.h"
 
-/* One function by a second name. macOS has no such thing: there the second is the only one, for the
- * first is libSystem's (macos.c). */
+/* One function by a second name. macOS has no aliases: there the second name is the only one, as
+ * the first is libSystem's (macos.c). */
 #if !defined(__APPLE__)
 #define TWIN(name) FH_API __attribute__((alias(#name), copy(name)))
 #else
@@ -36,7 +36,7 @@ FIRST_NAME(posix_memalign);
  * first, by use or constructor, may happen in two threads and a signal handler at once. */
 hidden void api_start_now(void);
 hidden void api_close(void);
-/* The opposite, if no option wants to see every call. */
+/* The opposite, unless an option wants to see every call. */
 hidden void api_open(void);
 /* Closed: an option wants to see every call, so each goes through closed.c. */
 typedef enum { API_UNKNOWN, API_OPEN, API_CLOSED } api_state_t;
@@ -52,24 +52,24 @@ static inline bool api_is_closed(void) {
   return atomic32_load_acquire(&api_started) == API_CLOSED; /* S-options */
 }
 
-/* Text of whole lines to the output callback, or to standard error. */
+/* Sends whole lines of text to the output callback, or to standard error. */
 hidden void api_output(const char *text, size_t length);
 
-/* The error callback, if there is one and it is not what is running. */
+/* Calls the error callback, if there is one and it is not running already. */
 hidden void api_error(int error);
 
 /* NULL with ENOMEM, after the error callback. */
 hidden void *api_no_memory(void);
-/* Likewise; with `abort_on_oom` the process ends with a line that names both. `size`: SIZE_MAX for
- * a product beyond it. */
+/* Likewise; with `abort_on_oom` the process ends with a line that names both arguments. `size`:
+ * SIZE_MAX if a product overflowed. */
 hidden void *api_no_memory_for(size_t size, const char *call);
 /* NULL with EINVAL. */
 hidden void *api_invalid(void);
-/* The callback for work that was put off, if there is one and it is not what is running. */
+/* Calls the callback for deferred work, if there is one and it is not running already. */
 hidden void api_deferred(bool force);
-/* Is there news, and may the thread report it? It is nobody else's then. */
+/* Is there news, and may this thread report it? If so, no other thread will. */
 hidden bool api_take_news(void);
-/* What the budget has to report: by the callback for pressure, or in a line about the container's
+/* Reports the budget's news: by the callback for pressure, or in a line about the container's
  * files. */
 hidden void api_report_news(void);
 /* Takes the news, answers a request of the command, and reports. Called where no heap is marked. */
@@ -90,14 +90,14 @@ typedef enum {
 } callback_t;
 hidden void api_callback_set(callback_t which, void *function, void *context);
 
-/* For a block of libc's own heap; `fatal` if it is none. */
+/* For a block of libc's own heap; `fatal` if it is not one. */
 hidden void api_foreign_free(void *p, const char *call);
 hidden size_t api_foreign_size(const void *p, const char *call);
-/* `block` of `size` bytes takes its place, and is returned; NULL: it stays. */
+/* `block`, of `size` bytes, takes its place and is returned; NULL: the old block stays. */
 hidden void *api_foreign_move(void *p, void *block, size_t size, const char *call);
 
-/* Any call, when an option wants to see all of them or the fast path refuses it (closed.c). `heap`:
- * a first-class one, or NULL. What is allocated for calloc is not cleared yet. */
+/* Any call, when an option wants to see all calls or the fast path refuses this one (closed.c).
+ * `heap`: a first-class one, or NULL. Blocks for calloc are not cleared yet. */
 struct fh_heap;
 hidden void *api_closed_allocate(struct fh_heap *heap, size_t alignment, size_t size,
                                  origin_t origin, bool is_calloc, const char *call);
@@ -106,7 +106,7 @@ hidden void api_closed_free(void *p, origin_t origin, const char *call);
 hidden void api_closed_expanded(void *p, size_t size, bool is_done);
 hidden void api_closed_heap_ends(struct fh_heap *heap, bool is_destroyed);
 
-/* The fast paths, or in the secure grade those that check. */
+/* The fast paths, or in the secure grade the checking ones. */
 static always_inline void *api_malloc_or(size_t size, origin_t origin, void *(*slow)(size_t size)) {
   return SECURE ? secure_malloc(size, origin, slow) : fast_malloc_or(size, slow);
 }
@@ -125,7 +125,7 @@ static always_inline void api_free_or(void *p, origin_t origin, const char *call
   secure_free_small(s, p, SECURE_ANY_SIZE, origin, call);
 }
 
-/* What the entry points do where the fast path ends. */
+/* What the entry points do when the fast path ends. */
 hidden void *api_malloc_slow(size_t size);
 hidden void *api_calloc_slow(size_t size); /* not cleared */
 hidden void *api_aligned_slow(size_t alignment, size_t size, origin_t origin, const char *call);
@@ -134,43 +134,43 @@ hidden void api_free(void *p, const char *call);
 hidden void api_free_slow(void *p);
 hidden size_t api_usable_size(const void *p, const char *call);
 
-/* Writes "freehold: <what>: <address> in <call>()", and behind it what is known of the block; calls
+/* Writes "freehold: <what>: <address> in <call>()", followed by what is known of the block. Calls
  * the error callback with EFAULT and aborts. */
 _Noreturn hidden void api_fatal(const char *what, const void *address, const char *call);
-/* The block around `p`, live or free, if it is known which that is; with rings, of a double free,
- * who freed it before and where. Then, or with a profile on, also where the caller is, and where
- * that block was allocated, if it is sampled. */
+/* Writes the block around `p`, live or free, if known. For a double free with rings: also who freed
+ * it before, and where. Then, or with a profile on: also where the caller is, and where the block
+ * was allocated if it is sampled. */
 hidden void api_put_block(fmt_t *out, const char *what, const void *p);
 
-/* What came with an alignment goes with the same. */
+/* A block allocated with an alignment must be freed with the same one. */
 static always_inline void api_check_alignment(const void *p, size_t alignment, const char *call) {
   if (unlikely(((uintptr_t)p & (alignment - 1)) != 0)) fatal("wrong alignment", p, call);
 }
 
-/* What the option `profile` asks for, at load and at exit. */
+/* Do what the option `profile` asks for, at load and at exit. */
 hidden void api_profile_start(void);
 hidden void api_profile_end(void);
-/* What the option `guard_interval` asks for, at load. */
+/* Does what the option `guard_interval` asks for, at load. */
 hidden void api_guard_start(void);
 /* Begin and end a trace at run time: 0, or errno. */
 hidden int api_trace_begin(const char *path);
 hidden int api_trace_stop(void);
-/* What the option `trace` asks for. */
+/* Do what the option `trace` asks for. */
 hidden void api_trace_start(void);
 hidden void api_trace_end(void);
-/* One line about an option whose `value` is the name of a file. */
+/* Writes a line about an option whose `value` is a file name. */
 hidden void api_report_mistake(option_t option, const char *value, const char *what);
 /* False: no memory, or a write has failed. */
 hidden bool api_profile_write(int file, fh_profile_t kind);
 
-/* What the option `verbose` asks for; the statistics, at exit with what was not freed. */
+/* Write what the option `verbose` asks for; the statistics, at exit with what was not freed. */
 hidden void api_report_at_load(void);
 hidden void api_report(bool json, bool at_exit);
-/* What it writes of these figures. */
+/* Write these figures. */
 hidden void api_report_text(fmt_t *f, const fh_stats_t *s, bool at_exit);
 hidden void api_report_json(fmt_t *f, const fh_stats_t *s);
 
-/* Looks libc's own functions up; in a constructor, because the dynamic linker takes locks. */
+/* Looks up libc's own functions; in a constructor, because the dynamic linker takes locks. */
 hidden void api_foreign_start(void);
-/* Finds out which operators of C++ the program has replaced; when all names are bound. */
+/* Finds out which C++ operators the program has replaced; once all names are bound. */
 hidden void api_operators_start(void);

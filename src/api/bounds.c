@@ -3,12 +3,12 @@
  *          Called by: the program.
  *          Calls: secure, stock, slab, arena, libc's fortified functions.
  * Threads: any, also in signal handlers and before this library is relocated: until libc's
- *          functions are there bytes are copied one by one. No lock, no thread-local word.
+ *          functions are there, bytes are copied one by one. No lock, no thread-local word.
  *
- * Each call is libc's, after a look at the pointers. One that is not ours costs a load and a
- * comparison. A live block must have enough bytes left. What cannot be decided passes: it may still
- * be a mistake, which the checks of the secure grade may see later.
- * What libc calls within itself, and what the compiler has written out, is not seen. */
+ * Each call goes to libc, after a look at the pointers. A pointer that is not ours costs a load and
+ * a comparison. A live block must have enough bytes left. Undecided cases pass: they may still be
+ * mistakes, which the checks of the secure grade may see later. It does not see calls within libc,
+ * or code that the compiler has written out. */
 #include "../base/base.h"
 #if FH_BOUNDS
 
@@ -17,7 +17,7 @@
 #include "../secure/checked.h"
 #include "../stock/huge.h"
 
-/* By other names, for the compiler knows what these do and would call those without a limit. */
+/* Under other names: the compiler knows what these do, and would call the ones without a limit. */
 #define OF_LIBC(name) __asm__(#name) __attribute__((weak))
 extern void *libc_memcpy(void *to, const void *from, size_t n, size_t most) OF_LIBC(__memcpy_chk);
 extern void *libc_memmove(void *to, const void *from, size_t n, size_t most) OF_LIBC(__memmove_chk);
@@ -48,9 +48,9 @@ hidden void *bounds_plain_memset(void *to, int byte, size_t n) {
 
 /* ---- the look -------------------------------------------------------------------------------- */
 
-enum { LOOKS_BACK = 64 }; /* slices before that of the pointer, where its block may begin */
+enum { LOOKS_BACK = 64 }; /* slices before the pointer's, where its block may begin */
 
-/* Where the block around `p` begins, or may begin. */
+/* The address where the block around `p` begins, or may begin. */
 static void *beginning_of(const void *p) {
   uintptr_t tenant = map_find(p), slice = align_down((uintptr_t)p, SLICE_SIZE);
   if (map_kind(tenant) == TENANT_HUGE) return huge_base(map_record(tenant));
@@ -69,14 +69,14 @@ static void *beginning_of(const void *p) {
   return NULL;
 }
 
-/* How many bytes were asked for. False: it is no live block, or something wrote behind it. */
+/* Finds how many bytes were asked for. False: no live block, or something wrote behind it. */
 static bool size_of_live(const void *block, size_t *size) {
   checked_t f;
   trailer_t t;
   uintptr_t tenant = map_find(block);
   bool is_huge = map_kind(tenant) == TENANT_HUGE;
   huge_t *b = is_huge ? map_record(tenant) : NULL;
-  size_t usable = is_huge ? atomic64_load_relaxed(&b->size) : 0; /* relaxed: it lives */
+  size_t usable = is_huge ? atomic64_load_relaxed(&b->size) : 0; /* relaxed: the block is live */
   if (!checked_peek(block, usable, &f) || f.usable < TRAILER_SIZE) return false;
   if ((!is_huge && f.state == NULL) || (checked_state(&f) & STATE_IS) != STATE_LIVE) return false;
   if (!trailer_says(checked_seal(&f, f.block), f.block, f.usable, &t)) return false;
@@ -84,7 +84,7 @@ static bool size_of_live(const void *block, size_t *size) {
   return true;
 }
 
-/* The block around `p` changes hands or size only if the program is at fault. */
+/* Only a faulty program lets the block around `p` change hands or size meanwhile. */
 static cold void look_closely(const void *p, size_t n, const char *what, const char *call) {
   size_t size = 0;
   char text[96];
@@ -99,7 +99,7 @@ static cold void look_closely(const void *p, size_t n, const char *what, const c
   fatal(text, block, call);
 }
 
-/* relaxed: what the program has it got from us, after the word was written */
+/* relaxed: we wrote the word before the program got the pointer from us */
 static always_inline bool is_ours(const void *p) {
   uintptr_t window = ((uintptr_t)p >> WINDOW_SHIFT) % WINDOW_COUNT;
   return (uintptr_t)atomic_ptr_load_relaxed(&window_map[window]) > TENANT_FOREIGN;
@@ -150,7 +150,7 @@ FH_API void *bounds_memset(void *to, int byte, size_t n) {
   return bounds_plain_memset(to, byte, n);
 }
 
-/* At most `most` characters of `from` go behind the string at `to + had`, and a zero: where that
+/* Puts at most `most` characters of `from`, and a zero, at `to + had`; returns where the zero
  * lies. */
 static char *append(char *to, size_t had, const char *from, size_t most, const char *call) {
   size_t n = strnlen(from, most);

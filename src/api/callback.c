@@ -1,9 +1,9 @@
 /* callback.c - what it reports to the program: by its callbacks, or in a line          layer 8: api
  * Owns:    the callbacks in force.   Called by: api.   Calls: heap, arena, support, os, the
  *          program.
- * Threads: any. A callback and its context are two words that must be seen together, so they stand
+ * Threads: any. A callback and its context are two words that must be seen together. So they stand
  *          in a pair that never changes and is never freed. Asking for the same pair again finds
- *          it, which bounds their number.
+ *          it, which bounds the number of pairs.
  * Sync:    S-callback  api_callback_set, pair_of (release publish) -> begin_callback,
  *                      pair_of (acquire). */
 #include "api.h"
@@ -17,15 +17,15 @@ typedef struct callback_pair {
   struct callback_pair *next; /* const once published */
 } callback_pair_t;
 
-enum { CALLBACK_ROOM = 16 }; /* pairs before any has to be allocated */
+enum { CALLBACK_ROOM = 16 }; /* pairs until one must be allocated */
 static callback_pair_t pair_room[CALLBACK_ROOM];
 static atomic32_t pair_room_used; /* relaxed: each number is drawn once */
-static atomic_ptr_t all_pairs;    /* all there are; only ever grows */
+static atomic_ptr_t all_pairs;    /* all pairs; only ever grows */
 static atomic_ptr_t callbacks[CALLBACK_COUNT];
 static atomic64_t heartbeats; /* relaxed: each number is drawn once */
 
-/* Which callbacks this thread is inside of, a bit for each: none is called from within itself. The
- * two for samples count as one. */
+/* A bit for each callback that this thread is in: none is called from within itself. The two for
+ * samples count as one. */
 static __thread volatile unsigned inside_of __attribute__((tls_model("initial-exec")));
 enum { IN_SAMPLES = 1 << CALLBACK_SAMPLED | 1 << CALLBACK_FREED, IN_FATAL = 1 << CALLBACK_COUNT };
 
@@ -63,7 +63,7 @@ static unsigned bits_of(callback_t which) {
   return (bit & IN_SAMPLES) != 0 ? IN_SAMPLES : bit;
 }
 
-/* The thread is inside of it until end_callback. NULL: there is none, or it is what is running. */
+/* The thread is in the callback until end_callback. NULL: there is none, or it is running. */
 static callback_pair_t *begin_callback(callback_t which) {
   if ((inside_of & bits_of(which)) != 0) return NULL;
   callback_pair_t *pair = atomic_ptr_load_acquire(&callbacks[which]); /* S-callback */
@@ -125,7 +125,7 @@ void api_deferred(bool force) {
   end_callback(CALLBACK_DEFERRED);
 }
 
-/* If two threads come at once, one reports it: that is what the last level is kept for. */
+/* Keeps the last level, so that if two threads come at once only one reports it. */
 static void report_pressure(void) {
   static atomic32_t reported;
   uint32_t level = (uint32_t)atomic64_load_relaxed(&budget.level);
@@ -171,7 +171,7 @@ void api_sampled(void *block, size_t size, uint64_t bytes, bool is_freed) {
 enum { FATAL_LINE_MOST = 2048 };
 
 _Noreturn cold void api_fatal(const char *what, const void *address, const char *call) {
-  char little[320]; /* the stack may be a small one, of a handler */
+  char little[320]; /* a handler's stack may be small */
   char *large = os_map(FATAL_LINE_MOST), *line = large != NULL ? large : little;
   size_t most = large != NULL ? FATAL_LINE_MOST : sizeof little;
   fmt_t f;
@@ -181,7 +181,7 @@ _Noreturn cold void api_fatal(const char *what, const void *address, const char 
   if (call != NULL) fmt_print(&f, " in %s()", call);
   api_put_block(&f, what, address);
   line[f.used++] = '\n';
-  if ((inside_of & IN_FATAL) != 0) { /* a callback of ours has brought it about */
+  if ((inside_of & IN_FATAL) != 0) { /* a callback of ours has caused it */
     os_write(2, line, f.used);
     os_abort();
   }

@@ -3,9 +3,9 @@
  *          Calls: foreign.c, callback.c, answer.c, start.c, heap, slab, arena, support.
  * Threads: any; no heap is marked while a callback runs.
  *
- * The fast paths are closed then (here.h), so each call comes here, and what such options do needs
- * no test elsewhere. In the secure grade what is rare comes here always. The first call of all
- * comes here too: it finds out. What freehold allocates and frees for itself does not. */
+ * The fast paths are then closed (here.h), so each call comes here, and such options need no test
+ * elsewhere. In the secure grade rare cases always come here. The process's first call comes here
+ * too, to find out. Calls that freehold makes for its own memory do not. */
 #include "api.h"
 
 #include "../heap/enter.h"
@@ -13,9 +13,9 @@
 #include "../support/timing.h"
 #include "../support/trace.h"
 
-/* What is asked for. */
+/* What the call asks for. */
 typedef struct {
-  struct fh_heap *heap; /* NULL: the thread's */
+  struct fh_heap *heap; /* NULL: the thread's own */
   size_t alignment, size;
   origin_t origin;
   const char *call;
@@ -36,7 +36,7 @@ static out_of_line void record(trace_kind_t kind, const void *p, const request_t
   record_event(&e);
 }
 
-/* Returns what is under way besides. */
+/* Returns the free that is already under way, if any. */
 static out_of_line uint64_t record_free(trace_kind_t kind, const void *p, void *caller) {
   trace_event_t e = {.kind = kind, .address = (uintptr_t)p, .frames = {(uintptr_t)caller}};
   uint64_t before = *trace_freeing();
@@ -91,7 +91,7 @@ static void fill_freed(void *p, const char *call) {
 
 static void *refuse(const request_t *r) { return api_no_memory_for(r->size, r->call); }
 
-/* A bin was filled if more was put into bins. Nobody knows that of a lane. */
+/* If more was put into bins, a bin was filled. For a lane nobody knows. */
 static void *allocate_timed(const request_t *r) {
   uint64_t binned = atomic64_load_relaxed(&slab_thread.binned), began = timing_begin();
   void *block = allocate_any(r);
@@ -132,7 +132,7 @@ cold void api_closed_free(void *p, origin_t origin, const char *call) {
   *trace_freeing() = before;
 }
 
-/* As the heap does it, but each block that is copied is freed here. */
+/* As the heap does it, but a block that was copied is freed here. */
 static out_of_line void *resize_and_fill(const request_t *r, void *p) {
   size_t before = usable_of(p, r->call), from = before;
   bool moves = option_get(OPTION_realloc_moves) != 0;
@@ -170,7 +170,7 @@ cold void *api_closed_realloc(struct fh_heap *heap, void *p, size_t size, const 
   request_t r = {heap, 1, size, ORIGIN_MALLOC, call, TRACE_MALLOC};
   if (unlikely(heap_is_foreign(p))) return api_foreign_move(p, serve(&r), size, call);
   api_look_for_news();
-  api_deferred(false); /* before anything has moved: the callback may jump away */
+  api_deferred(false); /* before anything moves: the callback may jump away */
   bool is_plain = option_get(OPTION_fill) == FILL_OFF && !option_get(OPTION_realloc_moves);
   uint64_t before = record_free(TRACE_FROM, p, __builtin_return_address(0));
   void *block = is_plain ? resize_plainly(&r, p) : resize_and_fill(&r, p);

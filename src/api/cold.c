@@ -3,12 +3,12 @@
  * Threads: any; no heap is marked while a callback runs. */
 #include "api.h"
 
-/* Does nothing stand between the call and the thread's heap? */
+/* Is there nothing between the call and the thread's heap? */
 static bool is_plain(void) { return !SECURE && likely(api_is_open() && heap_chosen() == NULL); }
 
 static out_of_line void *finish(void *block) {
   api_look_for_news();
-  api_deferred(false); /* also if memory is short: the next call may have what it frees */
+  api_deferred(false); /* even if memory is short: the next call may get what it frees */
   return likely(block != NULL) ? block : api_no_memory();
 }
 
@@ -62,7 +62,7 @@ void *api_realloc(void *p, size_t size, const char *call) {
     return api_closed_realloc(heap_chosen(), p, size, call);
   if (unlikely(heap_is_foreign(p))) return take_foreign(p, size, call);
   api_look_for_news();
-  api_deferred(false); /* before anything has moved: the callback may jump away */
+  api_deferred(false); /* before anything moves: the callback may jump away */
   void *block = heap_realloc(p, size, call);
   return likely(block != NULL) ? block : api_no_memory();
 }

@@ -1,8 +1,8 @@
 /* fault.c - what is said of a block in a line about a mistake, and of a fault          layer 8: api
  * Owns:    nothing.   Called by: lifecycle.c, callback.c.
  *          Calls: heap, stock, slab, arena, support, os.
- * Threads: any; in the handler of SIGSEGV, with a heap marked or not. The line is written by bare
- *          system calls; its memory comes from the system. */
+ * Threads: any; also the handler of SIGSEGV, with a heap marked or not. Bare system calls write the
+ *          line, and its memory comes from the system. */
 #include "api.h"
 
 #include "../stock/stock.h"
@@ -18,7 +18,7 @@ typedef struct {
 } frame_t;
 typedef struct {
   char line[FAULT_LINE_MOST], text[OS_IMAGES_TEXT];
-  guard_stack_t here, allocation, release; /* of a mistake; a fault's stacks are in its slot */
+  guard_stack_t here, allocation, release; /* for a mistake; a fault's stacks are in its slot */
   frame_t frames[FRAMES];
   unsigned count;
 } fault_line_t;
@@ -42,7 +42,7 @@ static void name_frames(const os_image_t *image, void *context) {
   }
 }
 
-/* The names of what lies where two stacks lead. */
+/* Finds the names of the images to which two stacks lead. */
 static void find_names(fault_line_t *t, const guard_stack_t *one, const guard_stack_t *other) {
   add_frames(t, one);
   add_frames(t, other);
@@ -74,7 +74,7 @@ static void put_distance(fmt_t *out, const char *what, uint64_t bytes, const cha
   fmt_print(out, "%s%lu byte%s %s", what, bytes, bytes == 1 ? "" : "s", where);
 }
 
-/* Where `at` lies, beside a live block. */
+/* Where `at` lies beside a live block. */
 static void put_where(fmt_t *out, const guard_slot_t *s, uintptr_t at) {
   uintptr_t block = (uintptr_t)atomic_ptr_load_relaxed(&s->block);
   uintptr_t end = block + atomic64_load_relaxed(&s->asked);
@@ -117,7 +117,7 @@ static void write_fault(const char *what, const guard_slot_t *s, const void *at)
 typedef struct {
   const void *at;
   size_t size;              /* bytes */
-  const sampled_t *sampled; /* NULL: it is not, or is free */
+  const sampled_t *sampled; /* NULL: not sampled, or free */
 } block_t;
 
 static bool find_in_span(const void *p, block_t *found) {
@@ -153,8 +153,8 @@ static void find_stack(guard_stack_t *stack, const sampled_t *block) {
   guard_set_stack(stack, atomic32_load_relaxed(&block->thread), frames, count);
 }
 
-/* Of a double free, which is an invalid pointer if something else lies there now: the free before,
- * if rings are kept (option `trace_ring`). */
+/* For a double free, which looks like an invalid pointer if something else lies there now: finds
+ * the earlier free, if rings are kept (option `trace_ring`). */
 static bool find_last_free(const char *what, const void *p, trace_event_t *e) {
   bool may_be = strncmp(what, "double free", 11) == 0 || strncmp(what, "invalid pointer", 15) == 0;
   return may_be && trace_find_free((uintptr_t)p, e);
@@ -193,7 +193,7 @@ static void write_empty(const void *at) {
   os_write(2, line, out.used);
 }
 
-/* True: it was ours, and has been reported. */
+/* True: the fault was ours, and has been reported. */
 static bool on_fault(const void *at) {
   uintptr_t tenant = map_find(at);
   if (map_kind(tenant) == TENANT_EMPTY) return write_empty(at), true;

@@ -1,18 +1,18 @@
 /* foreign.c - pointers that are not ours, and plug-ins that would make them            layer 8: api
  * Owns:    the addresses of libc's own functions.   Called by: cold.c, closed.c,
  *          lifecycle.c; dlopen by the program.   Calls: start.c, support, os, libc.
- * Threads: any. libc is only called for a block of its own heap; it takes its own locks there.
- * Sync:    none: the constructor writes the addresses before such a pointer can be met; each is one
- *          word.
+ * Threads: any. We call libc only for a block of its own heap; it takes its own locks there.
+ * Sync:    none: the constructor writes the addresses before such a pointer can turn up; each is
+ *          one word.
  *
  * A block of libc's heap comes from a plug-in opened with RTLD_DEEPBIND, or was allocated before
  * the library was loaded. The header that glibc keeps in front of it tells it from a wild pointer,
- * without touching memory that may not be there. In a static program there is no other heap, and
- * the weak dlsym is not there either.
+ * without touching memory that may not be there. A static program has no other heap, and no weak
+ * dlsym either.
  *
- * A plug-in that is opened with RTLD_DEEPBIND finds libc's free before ours, and crashes when the
- * program hands it one of our blocks to free. php opens its extensions this way. Without the flag
- * it finds ours. In the shared library alone: a static program has a dlopen of its own. */
+ * A plug-in opened with RTLD_DEEPBIND finds libc's free before ours, and crashes when the program
+ * hands it one of our blocks to free. php opens its extensions this way. Without the flag it finds
+ * ours. Only in the shared library: a static program has its own dlopen. */
 #if !defined(_WIN32) && !defined(__APPLE__)
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE
@@ -35,9 +35,9 @@ void api_foreign_start(void) {
 
 #if defined(FH_SHARED) && defined(__GLIBC__)
 typedef void *libc_open_t(const char *file, int mode);
-static atomic_ptr_t libc_open; /* NULL: not asked for yet */
+static atomic_ptr_t libc_open; /* NULL: not looked up yet */
 
-/* A tail call: libc looks at the return address to find the search path of whoever called. */
+/* A tail call: libc finds the caller's search path by the return address. */
 FH_API void *dlopen(const char *file, int mode) {
   libc_open_t *open = (libc_open_t *)atomic_ptr_load_relaxed(&libc_open);
   if (open == NULL) atomic_ptr_store_relaxed(&libc_open, open = dlsym(RTLD_NEXT, "dlopen"));
@@ -63,11 +63,11 @@ static size_t libc_chunk_size(const foreign_chunk_t *c) {
   return c->size_and_flags & ~(size_t)CHUNK_FLAGS;
 }
 
-/* A mapping of its own: pages from the mapping's start to the chunk's end. The kernel places it
- * above the program and its brk heap. */
+/* A chunk with its own mapping: pages from the mapping's start to the chunk's end. The kernel
+ * places it above the program and its brk heap. */
 static bool is_mapped_chunk(const foreign_chunk_t *c) {
   uintptr_t from, to;
-  os_break_range(&from, &to); /* even if it is empty, it has an end */
+  os_break_range(&from, &to); /* even an empty range has an end */
   if ((uintptr_t)c < to) return false;
   size_t page = os_page_size(), size = libc_chunk_size(c);
   uintptr_t start = (uintptr_t)c - c->before, end = (uintptr_t)c + size;
@@ -75,7 +75,7 @@ static bool is_mapped_chunk(const foreign_chunk_t *c) {
          end % page == 0 && os_is_readable((const void *)(end - 1), 1);
 }
 
-/* A chunk between `from` and `to` is followed by another, which says that this one is in use. */
+/* A chunk between `from` and `to` is followed by another, which says that the first is in use. */
 static bool is_chunk_between(const foreign_chunk_t *c, uintptr_t from, uintptr_t to) {
   uintptr_t at = (uintptr_t)c, size = libc_chunk_size(c);
   if (at < from || at >= to || size % 16 != 0 || size > to - at) return false;
@@ -107,7 +107,7 @@ static bool is_libc_block(const void *p) {
 
 /* ---- what is asked --------------------------------------------------------------------------- */
 
-/* Out of line, as is the next: they keep the stack of the paths to them short. */
+/* Out of line, like the next: this keeps the stack short on the paths to them. */
 out_of_line void api_foreign_free(void *p, const char *call) {
   api_start();
   if (!is_libc_block(p)) fatal("invalid pointer", p, call);

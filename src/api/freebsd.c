@@ -1,6 +1,6 @@
 /* freebsd.c - the names that only FreeBSD's malloc has                                 layer 8: api
  * Owns:    nothing.   Called by: the program.   Calls: the public functions.
- * Threads: any. It was compiled, and never run. libc's own would hand out blocks of libc's heap,
+ * Threads: any. Compiled, but never run. libc's own functions would hand out blocks of libc's heap,
  *          of which free knows nothing. mallctl stays libc's, and reports that heap. */
 #if defined(__FreeBSD__)
 #include "api.h"

@@ -12,8 +12,8 @@
 #include "../heap/stats.h"
 #include "../stock/pool.h"
 
-/* Declared here and not by <malloc.h>: not every libc has both, and its prototypes carry attributes
- * that the definitions of this layer do not want. */
+/* Declared here, not by <malloc.h>: not every libc has both, and its prototypes carry attributes
+ * that this layer's definitions do not want. */
 struct mallinfo {
   int arena, ordblks, smblks, hblks, hblkhd, usmblks, fsmblks, uordblks, fordblks, keepcost;
 };
@@ -36,12 +36,12 @@ static uint64_t free_blocks_of(const fh_class_stats_t *c) {
 
 /* ---- mallinfo -------------------------------------------------------------------------------- */
 
-/* glibc's words: arena is what was had from the system, ordblks the free blocks of slabs, uordblks
- * what is in use, fordblks the rest, keepcost what malloc_trim could give back. Blocks with a
- * mapping of their own are in uordblks; hblks counts them. All are sums that are kept: the call
- * takes as long in a large process as in a small one. They are what fh_stats_get counts. But blocks
- * that another thread has freed into its own slabs, and not looked at since, are in use here. That
- * is at most what 16 slabs of each class below 1 KiB hold. Blocks of no bytes are in none. */
+/* glibc's words: arena is the memory from the system, ordblks the free blocks of slabs, uordblks
+ * the memory in use, fordblks the rest, keepcost what malloc_trim could give back. Blocks with
+ * their own mapping are in uordblks; hblks counts them. All are running sums: the call takes as
+ * long in a large process as in a small one. They are what fh_stats_get counts. But blocks that
+ * another thread has freed into its own slabs, and not looked at since, are in use here. That is at
+ * most what 16 slabs of each class below 1 KiB hold. Blocks of no bytes count nowhere. */
 static struct mallinfo2 info2(void) {
   struct mallinfo2 info = {0};
   uint64_t live, free, huge = atomic64_load_relaxed(&arena_counts.huge_bytes); /* relaxed: sums */
@@ -57,7 +57,7 @@ static struct mallinfo2 info2(void) {
   return info;
 }
 
-/* The old form has 32 bits: a figure that does not fit shows as the greatest that does. */
+/* The old form has 32 bits: a figure that does not fit shows as the greatest one that does. */
 static int narrow(size_t n) { return n > INT_MAX ? INT_MAX : (int)n; }
 
 /* clang-format off */
@@ -94,7 +94,7 @@ static void put_totals(fmt_t *f, const fh_stats_t *stats, uint64_t free_blocks) 
   put_total(f, "total", "fast", 0, 0);
   put_total(f, "total", "rest", free_blocks, unused_bytes);
   put_total(f, "system", "current", UINT64_MAX, from_system);
-  /* at least: no peak is kept of what is dirty */
+  /* a lower bound: the peak of dirty memory is not kept */
   put_total(f, "system", "max", UINT64_MAX, max_size(from_system, stats->peak_committed));
   put_total(f, "aspace", "total", UINT64_MAX, stats->mapped);
   put_total(f, "aspace", "mprotect", UINT64_MAX, stats->mapped);
@@ -142,8 +142,8 @@ void malloc_stats(void) { fh_stats_print(false); }
 
 /* ---- settings -------------------------------------------------------------------------------- */
 
-/* 1 if pages went back to the system meanwhile, by whichever thread. `pad` has no meaning here:
- * there is no top of the heap to keep. */
+/* 1 if any thread gave pages back to the system meanwhile. `pad` has no meaning here: there is no
+ * top of the heap to keep. */
 int malloc_trim(size_t pad) {
   (void)pad;
   uint64_t before = atomic64_load_relaxed(&arena_counts.purged); /* relaxed: a sum */
@@ -151,7 +151,7 @@ int malloc_trim(size_t pad) {
   return atomic64_load_relaxed(&arena_counts.purged) != before;
 }
 
-/* glibc's numbers; parameters of its own structures are accepted and have no effect. */
+/* glibc's numbers. Parameters of its own structures are accepted, but have no effect. */
 /* clang-format off */
 enum { GLIBC_MXFAST = 1, GLIBC_NLBLKS, GLIBC_GRAIN, GLIBC_KEEP,
        GLIBC_ARENA_MAX = -8, GLIBC_ARENA_TEST, GLIBC_PERTURB, GLIBC_CHECK_ACTION, GLIBC_MMAP_MAX,
@@ -176,7 +176,7 @@ int mallopt(int parameter, int value) {
   }
 } /* clang-format on */
 
-/* The names that a program's own functions of these names may call. */
+/* Names that a program's own functions of the same names may call. */
 #ifdef __GLIBC__
 TWIN(mallopt) int __libc_mallopt(int parameter, int value);
 TWIN(mallinfo) struct mallinfo __libc_mallinfo(void);

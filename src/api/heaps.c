@@ -11,7 +11,7 @@
 static void *of_heap(void *block) {
   api_look_for_news();
   if (likely(block != NULL)) return block;
-  api_deferred(false); /* the next call may have what it frees */
+  api_deferred(false); /* the next call may get what it frees */
   return api_no_memory();
 }
 
@@ -55,7 +55,7 @@ FH_API void *fh_heap_calloc(fh_heap_t *heap, size_t count, size_t size) {
   if (__builtin_mul_overflow(count, size, &bytes))
     return api_no_memory_for(SIZE_MAX, "fh_heap_calloc");
   void *block = allocate_in(heap, 1, bytes, true, "fh_heap_calloc");
-  return SECURE ? block : heap_clear(block, bytes); /* where it is zero */
+  return SECURE ? block : heap_clear(block, bytes); /* already zero there */
 }
 /* As in api_realloc. */
 static cold void *take_foreign_into(fh_heap_t *heap, void *p, size_t size, const char *call) {

@@ -1,18 +1,17 @@
 /* lifecycle.c - the library's first and last moments                                   layer 8: api
  * Owns:    nothing.   Called by: the loader.   Calls: start.c, report.c, foreign.c,
  *          profile_file.c, fault.c, heap, arena, support, os.
- * Threads: the one that loads the library. A child of fork finds no lock held, because there is
- *          none. */
+ * Threads: the one that loads the library. A child of fork finds no lock held, as there is none. */
 #include "api.h"
 
 #include "../arena/added.h"
 #include "../heap/upkeep.h"
 
-/* Many programs close standard error before they end, to see whether all was written. When
- * statistics are wanted at the end a second descriptor is kept for that case, under a number that
- * programs seldom reach. */
+/* Many programs close standard error before they end, to see whether all was written. So if
+ * statistics are wanted at the end, we keep a second descriptor under a number that programs seldom
+ * reach. */
 enum { KEPT_LEAST = 100 };
-static int kept_output = -1; /* written by the constructor alone, as is the next */
+static int kept_output = -1; /* only the constructor writes this and the next */
 static uint64_t kept_identity;
 
 static void keep_output(void) {
@@ -20,18 +19,18 @@ static void keep_output(void) {
   kept_identity = os_file_identity(kept_output);
 }
 
-/* Nothing is reopened if the program has used the number for a file of its own. */
+/* Reopens nothing if the program has used the number for its own file. */
 static void reopen_output(void) {
   if (kept_output < 0 || os_file_identity(2) != 0) return;
   if (os_file_identity(kept_output) == kept_identity) os_duplicate(kept_output, 2);
 }
 
-/* 101, the first priority that a program may have: before its other constructors. */
+/* 101 is the first priority that a program may use: it comes before its other constructors. */
 static __attribute__((constructor(101))) void load(void) {
   api_start();
   api_foreign_start();
   api_operators_start();
-  os_backtrace_start(); /* it may lock: later is too late for it */
+  os_backtrace_start(); /* it may lock, so later is too late */
   if (option_get(OPTION_reserve_huge_pages) != 0)
     added_reserve((size_t)option_get(OPTION_reserve_huge_pages),
                   (int)option_get(OPTION_reserve_node));

@@ -4,10 +4,10 @@
  * Threads: any. Registering takes libSystem's lock, and so does a block of another zone.
  * Sync:    none: the constructor writes `former` before the zone is known.
  *
- * It was compiled, and never run. malloc and free stay libSystem's. They ask the first zone of a
- * list for memory, and whose zone a block is of: ours is made the first. So every library of the
- * process is served, and a block of another zone goes back to it. The loader allocates the
- * library's variables of a thread when they are first touched: then the former zone serves it. */
+ * This was compiled, but never run. malloc and free stay libSystem's. They ask the first zone of a
+ * list for memory, and find out which zone has a block; ours becomes the first. So it serves every
+ * library of the process, and a block of another zone goes back there. The loader allocates a
+ * thread's variables of the library at first touch: the former zone serves it. */
 #if defined(__APPLE__)
 #include "api.h"
 
@@ -19,7 +19,7 @@
 #include "../heap/upkeep.h"
 
 static malloc_zone_t *former;
-static pthread_key_t touching; /* not NULL: the loader is at the thread's variables */
+static pthread_key_t touching; /* not NULL: the loader is allocating the thread's variables */
 
 /* False: the call is the loader's. */
 static bool has_variables(void) {
@@ -116,7 +116,7 @@ static malloc_zone_t *first_zone(void) {
   return (malloc_zone_t *)zones[0];
 }
 
-/* A zone that is taken off the list leaves its place to the last one, and comes back behind all. */
+/* A zone taken off the list leaves its place to the last one, and comes back at the end. */
 void api_foreign_start(void) {
   enum { ZONES_MOST = 64 };
   former = first_zone();

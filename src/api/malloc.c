@@ -1,7 +1,7 @@
 /* malloc.c - the family of malloc, as standards name it and as fh_*                    layer 8: api
  * Owns:    nothing.   Called by: the program.   Calls: cold.c, callback.c, heap, stock, os.
- * Threads: any; contracts in freehold.h, and of the standard names in C23 7.24.3, POSIX and glibc's
- *          manual. This layer alone sets errno. */
+ * Threads: any; contracts in freehold.h, and for the standard names in C23 7.24.3, POSIX and
+ *          glibc's manual. Only this layer sets errno. */
 #include "api.h"
 
 #include <errno.h>
@@ -40,7 +40,7 @@ FH_API void *reallocarray(void *p, size_t count, size_t size) {
 static void free_sized_slow(void *p) { api_free(p, "free_sized"); }
 static void free_aligned_sized_slow(void *p) { api_free(p, "free_aligned_sized"); }
 
-/* The block's own size is at hand, so this one is only checked. */
+/* The block's own size is at hand, so the given one is only checked. */
 static always_inline void check_size(void *p, size_t size, size_t alignment, const char *call) {
   if (SECURE && p != NULL && !heap_is_foreign(p)) secure_check_size(p, size, call);
   if (!SECURE && unlikely(!fast_has_bytes(p, size))) heap_check_size(p, size, alignment, call);
@@ -136,7 +136,7 @@ TWIN(posix_memalign) int fh_posix_memalign(void **p, size_t alignment, size_t si
 TWIN(malloc_usable_size) size_t malloc_size(void *p); /* gperftools */
 #endif
 
-/* glibc's second names: for programs that look past `malloc`, and for libc.a. */
+/* glibc's second names, for programs that look past `malloc`, and for libc.a. */
 #if defined(__GLIBC__)
 TWIN(malloc) void *__libc_malloc(size_t size);
 TWIN(calloc) void *__libc_calloc(size_t count, size_t size);

@@ -1,8 +1,8 @@
 /* new.c - C++ operator new and delete, all forms, by names of the Itanium ABI          layer 8: api
  * Owns:    nothing.   Called by: C++ programs, lifecycle.c.
  *          Calls: heap, arena, the C++ runtime if there is one.
- * Threads: any. When memory is out the C++ runtime is asked for the new-handler, and to throw; it
- *          takes its own locks. Everything of the runtime is weak: a C program needs none of it. A
+ * Threads: any. When memory is out, the C++ runtime provides the new-handler and throws; it takes
+ *          its own locks. Everything from the runtime is weak: a C program needs none of it. A
  *          runtime that came with a plug-in after the library was loaded is looked up at that
  *          moment. */
 #if defined(__ELF__) && !defined(_WIN32)
@@ -57,15 +57,15 @@ extern char _ZTISt9bad_alloc[] NEW_RUNTIME;                /* typeid(std::bad_al
 extern char _ZTVSt9bad_alloc[] NEW_RUNTIME;                /* its virtual functions */
 extern void _ZNSt9bad_allocD1Ev(void *object) NEW_RUNTIME; /* its destructor */
 
-/* A function of a runtime that was loaded later than the library, or out of sight of it. dlopen is
- * found by name: the linker would warn of it in every static program. */
+/* A function of a runtime that was loaded later than the library, or out of its sight. dlopen is
+ * found by name: otherwise the linker would warn of it in every static program. */
 static void *find_in_runtime(const char *name) {
   static const char *const runtimes[] = {"libstdc++.so.6", "libc++abi.so.1", "libc++.so.1"};
   if (dlsym == NULL) return NULL;
   void *(*open)(const char *, int) = (void *(*)(const char *, int))dlsym(RTLD_DEFAULT, "dlopen");
   if (open == NULL) return NULL;
   for (unsigned i = 0; i < ARRAY_LENGTH(runtimes); i++) {
-    /* keeps it loaded: it is about to be used */
+    /* keeps it loaded, as it is about to be used */
     void *runtime = open(runtimes[i], RTLD_LAZY | RTLD_NOLOAD);
     void *found = runtime != NULL ? dlsym(runtime, name) : NULL;
     if (found != NULL) return found;
@@ -79,7 +79,7 @@ static new_handler_t *current_handler(void) {
   return get != NULL ? get() : NULL;
 }
 
-/* A static program holds only what it uses: without __throw_bad_alloc the object is made by hand. A
+/* A static program holds only what it uses: without __throw_bad_alloc we make the object by hand. A
  * bad_alloc is a pointer to its virtual functions, which follow two words of the table. */
 _Noreturn static void throw_out_of_memory(size_t size) {
   new_throw_t *throw_bad_alloc = _ZSt17__throw_bad_allocv;
@@ -233,12 +233,12 @@ bool new_call_returns(new_call_t *call, void *context) {
   X(void, _ZdaPvSt11align_val_t, void *p, size_t alignment)
 #define DECLARED(type, name, ...) OPERATOR type name(__VA_ARGS__);
 REPLACEABLE(DECLARED)
-/* Ours, whatever the names above reach. */
+/* Our operators, whatever the names above reach. */
 #define OURS(type, name, ...)                                                                      \
   extern hidden type own##name(__VA_ARGS__) __attribute__((alias(TEXT_OF(name))));
 REPLACEABLE(OURS)
 
-static bool is_replaced; /* any of them; written by the constructor alone */
+static bool is_replaced; /* any of them; only the constructor writes it */
 
 void api_operators_start(void) {
 #define IS_REPLACED(type, name, ...) || name != own##name
@@ -250,8 +250,8 @@ void api_operators_start(void) {
 
 static void call_handler(void *handler) { ((new_handler_t *)handler)(); }
 
-/* What the fast path cannot do: asks the handler for memory until there is some, or no handler. A
- * form that must not throw also ends when the handler has thrown. */
+/* Does what the fast path cannot: asks the handler for memory until there is some, or no handler. A
+ * form that must not throw also ends once the handler has thrown. */
 static always_inline void *ask_handler(size_t alignment, size_t size, origin_t origin,
                                        bool may_throw) {
   bool is_array = origin == ORIGIN_NEW_ARRAY || origin == ORIGIN_ARRAY_ALIGNED;
@@ -297,7 +297,7 @@ static void attempt(void *context) {
   attempt_t *a = context;
   a->block = a->new_aligned != NULL ? a->new_aligned(a->size, a->alignment) : a->new (a->size);
 }
-/* NULL also if it throws. */
+/* NULL also if `new` throws. */
 static cold void *try_new(typeof(_Znwm) *new, size_t size) {
   attempt_t a = {.new = new, .size = size};
   return new_call_returns(attempt, &a) ? a.block : NULL;
@@ -309,8 +309,8 @@ static cold void *try_new_aligned(typeof(_ZnwmSt11align_val_t) *new, size_t size
 }
 
 /* nw: new, na: new[], dl: delete, da: delete[]; m: size_t; RKSt9nothrow_t: const std::nothrow_t &,
- * at which nobody looks; St11align_val_t: std::align_val_t. All forms are here: one that is
- * forgotten would be the runtime's. */
+ * which nobody reads; St11align_val_t: std::align_val_t. All forms are here: a forgotten one would
+ * be the runtime's. */
 void *_Znwm(size_t size) { return api_malloc_or(size, ORIGIN_NEW, one_or_throw); }
 void *_Znam(size_t size) {
   if (unlikely(is_replaced)) return _Znwm(size);

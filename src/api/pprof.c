@@ -1,6 +1,6 @@
 /* pprof.c - writes profiles as pprof reads them: profile.proto                         layer 8: api
  * Contract: pprof.h. The format is that of github.com/google/pprof, proto/profile.proto: messages
- * of protocol buffers, not compressed. An address is its location's number. */
+ * of protocol buffers, not compressed. An address serves as its location's number. */
 #include "pprof.h"
 
 #include "../base/bits.h"
@@ -113,7 +113,7 @@ void pprof_value_type(pprof_t *p, const char *type, const char *unit) {
   p->value_types++;
 }
 
-/* False if it was there before, or if there are more than was said at the start. Half of the
+/* False if the address was there before, or there are more than announced at the start. Half of the
  * buckets stay free. */
 static bool note_seen(pprof_t *p, uintptr_t address) {
   size_t at = address * bits_golden >> 20;
@@ -128,7 +128,7 @@ static bool note_seen(pprof_t *p, uintptr_t address) {
   }
 }
 
-/* Its number; 0: there is none. */
+/* The mapping's number; 0: there is none. */
 static size_t mapping_of(const pprof_t *p, uintptr_t address) {
   size_t n = p->mapping_count;
   while (n != 0 && /* Bound: PPROF_MAPPINGS */
@@ -137,7 +137,7 @@ static size_t mapping_of(const pprof_t *p, uintptr_t address) {
   return n;
 }
 
-/* A location without address: a function that is only a name. */
+/* A location without an address: a function that is only a name. */
 static uint64_t write_freed_by(pprof_t *p) {
   unsigned char message[40], line[20];
   if (!note_seen(p, PPROF_FREED_BY)) return PPROF_FREED_BY;
@@ -151,7 +151,7 @@ static uint64_t write_freed_by(pprof_t *p) {
   return PPROF_FREED_BY;
 }
 
-/* The instruction that called, not the one behind it, which may be another line's. */
+/* The calling instruction, not the next one, which may belong to another line. */
 static uint64_t write_location(pprof_t *p, uintptr_t return_address) {
   unsigned char message[40];
   uint64_t address = return_address - 1;

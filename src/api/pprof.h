@@ -1,13 +1,13 @@
 /* pprof.h - writes profiles as pprof reads them: profile.proto                         layer 8: api
  * Owns:    nothing: a pprof_t is the caller's.   Called by: profile.c.   Calls: os.
- * Threads: one writer to a pprof_t; any number of them at once, also in signal handlers. No
+ * Threads: one writer for each pprof_t; any number of these at once, also in signal handlers. No
  *          allocation: memory comes from the system. */
 #pragma once
 
 #include "../os/os.h"
 
 typedef struct {
-  uint64_t key; /* its string's number */
+  uint64_t key; /* the number of its string */
   uint64_t value;
 } pprof_label_t;
 
@@ -29,18 +29,18 @@ typedef struct {
   uintptr_t seen[]; /* addresses that have a location: open addressing */
 } pprof_t;
 
-/* Not an address: stands between two stacks, and says so. */
+/* Not an address: marks the place between two stacks. */
 #define PPROF_FREED_BY ((uintptr_t)1)
 
 /* A profile to `file` with up to `frames` different addresses. NULL: no memory. */
 hidden pprof_t *pprof_begin(int file, size_t frames);
 /* The string's number. */
 hidden uint64_t pprof_string(pprof_t *p, const char *text);
-/* What the next value of each sample is. */
+/* Says what the next value of each sample is. */
 hidden void pprof_value_type(pprof_t *p, const char *type, const char *unit);
 /* Up to PPROF_FRAMES frames; one value of each type. */
 hidden void pprof_sample(pprof_t *p, const uintptr_t *frames, size_t count, const uint64_t *values,
                          const pprof_label_t *labels, size_t label_count);
-/* One sample in so many bytes; what else is to be said, or NULL. False if not all could be
- * written. `p` is gone. */
+/* `period`: bytes for each sample; `comment` may be NULL. False if not all could be written. Ends
+ * `p`. */
 hidden bool pprof_end(pprof_t *p, uint64_t period, const char *comment);

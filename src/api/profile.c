@@ -1,7 +1,7 @@
 /* profile.c - heap profiles: which call stacks hold how much                           layer 8: api
  * Owns:    nothing.   Called by: the program, profile_file.c.   Calls: pprof.c, callback.c,
  *          start.c, ext.c, heap, stock, support, os.
- * Threads: any; what others do meanwhile may or may not be seen. */
+ * Threads: any; a profile may or may not show what others do meanwhile. */
 #include "api.h"
 
 #include <errno.h>
@@ -37,7 +37,7 @@ static uint64_t blocks_of(const callstack_sum_t *sum) {
 }
 static uint64_t bytes_of(const callstack_sum_t *sum) { return atomic64_load_relaxed(&sum->bytes); }
 
-/* Calls `write` for the stacks or pairs that have these numbers. */
+/* Calls `write` for the stacks or pairs with these numbers. */
 typedef void write_stack_t(pprof_t *p, uint32_t n, const callstack_t *s, const uintptr_t *frames);
 static void write_stacks(pprof_t *p, uint32_t n, uint32_t end, write_stack_t *write) {
   const uintptr_t *frames;
@@ -79,7 +79,7 @@ static void write_freed(pprof_t *p, uint32_t n, const callstack_t *s, const uint
 }
 
 static void write_lifetimes(pprof_t *p) {
-  pprof_value_type(p, "lifetime", "milliseconds"); /* pprof shows the last one */
+  pprof_value_type(p, "lifetime", "milliseconds"); /* pprof shows the last type */
   pprof_value_type(p, "freed_objects", "count");
   pprof_value_type(p, "freed_space", "bytes");
   write_stacks(p, 0, callstack_count(), write_freed);
@@ -89,11 +89,11 @@ static void write_lifetimes(pprof_t *p) {
 typedef struct {
   pprof_t *out;
   uint64_t thread, heap, age; /* numbers of these strings */
-  uint64_t rounding;          /* of the last block: a fraction of 2^64 */
+  uint64_t rounding;          /* the last block's: a fraction of 2^64 */
 } labels_t;
 
-/* A weight is rounded up as often as its fraction says. Multiples of the golden ratio lie evenly,
- * so sums over a stack, a thread or a heap are off by less than chance would have it. */
+/* Rounds a weight up as often as its fraction says. Multiples of the golden ratio lie evenly, so
+ * sums over a stack, a thread or a heap are off by less than with random rounding. */
 static void write_block(const sampled_t *block, void *context) {
   labels_t *l = context;
   const uintptr_t *frames;

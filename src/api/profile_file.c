@@ -21,7 +21,7 @@ static void put_names(names_t *n, const char *pattern, uint32_t number) {
   fmt_print(&f, "%s.part%u.%u", n->name, os_process(), number);
 }
 
-/* A plain file appears under its name when it is whole. NULL, or why not. */
+/* A plain file gets its name once it is complete. NULL, or why it failed. */
 static const char *write_file(const names_t *n) {
   bool is_plain = !os_is_special(n->name);
   int file = is_plain ? os_create(n->unfinished) : os_append(n->name);
@@ -35,7 +35,7 @@ static const char *write_file(const names_t *n) {
 
 /* NULL, or why there is no file. */
 static const char *write_next(void) {
-  static atomic32_t number; /* relaxed: each file has one of its own */
+  static atomic32_t number; /* relaxed: each file has its own */
   names_t *names = os_map(sizeof *names);
   if (names == NULL) return "no memory for the file's name";
   put_names(names, option_text(OPTION_profile), atomic32_add_relaxed(&number, 1));
@@ -44,7 +44,7 @@ static const char *write_next(void) {
   return mistake;
 }
 
-/* Mistakes are reported at exit alone: the program's callback for text is not for these moments. */
+/* Reports mistakes only at exit: the program's output callback is not for these moments. */
 static void write_on_growth(void) { (void)write_next(); }
 static void write_on_signal(int number) {
   (void)number;

@@ -23,12 +23,12 @@ static bool class_is_used(const fh_class_stats_t *c) { return c->allocated > 0 |
 
 enum { REPORT_KEY = 16, REPORT_NAME = 18, REPORT_NUMBER = 10 };
 
-/* A row of the table, as a figure is printed. */
+/* A row of the table, for printing a figure. */
 enum { REPORT_BYTES, REPORT_COUNT, REPORT_MS };
 #define REPORT_ENUMERATOR(name, ...) REPORT_##name,
 enum { STATS_SECTIONS(REPORT_ENUMERATOR) };
 enum { STATS_FOLLOWED_BY(REPORT_ENUMERATOR) };
-typedef struct {         /* without pointers, so that loading the library has nothing to relocate */
+typedef struct {         /* no pointers, so that loading the library relocates nothing */
   char name[REPORT_KEY]; /* in JSON */
   char label[REPORT_NAME];
   uint16_t offset; /* in fh_stats_t */
@@ -117,7 +117,7 @@ static void put_classes(fmt_t *f, const fh_stats_t *s) {
 
 static void put_us(fmt_t *f, uint64_t ns) { fmt_print(f, "%9lu.%lu", ns / 1000, ns / 100 % 10); }
 
-/* With the option stats_detail alone. */
+/* Only with the option stats_detail. */
 static void put_timings(fmt_t *f) {
   bool is_first = true;
   for (timing_kind_t k = 0; k < TIMING_KIND_COUNT; k++) {
@@ -135,7 +135,7 @@ static void put_timings(fmt_t *f) {
 #define REPORT_HEAP_ROW(name, unit, title, what)                                                   \
   {#name, title, REPORT_##unit, offsetof(heap_stats_t, name)},
 static const struct {
-  char name[12], title[8]; /* without a title: it is said otherwise */
+  char name[12], title[8]; /* without a title: shown otherwise */
   uint8_t unit, offset;
 } report_heap_rows[] = {FH_HEAP_STATISTICS(REPORT_HEAP_ROW)};
 static int64_t figure_of_heap(const heap_stats_t *s, unsigned i) {

@@ -2,10 +2,10 @@
  * Owns:    api_started.   Called by: api, at first use.   Calls: callback.c, heap, support,
  *          base.
  * Threads: any. Starting is idempotent, not exclusive: two threads that start at once write the
- *          same things, and neither waits.
+ *          same values, and neither waits.
  * Sync:    S-options  api_start_now, api_close, api_open (release) -> api_start, which finds it
- *          done (acquire): the options, and the trace. api_close and api_open (acq_rel): whoever
- *          comes last knows if there is a trace. */
+ *          done (acquire): the options, and the trace. api_close and api_open (acq_rel): the last
+ *          to come knows if there is a trace. */
 #include "api.h"
 
 #include "../support/trace.h"

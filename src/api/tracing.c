@@ -1,6 +1,6 @@
 /* tracing.c - begins and ends a trace: at load, at exit, and when it is asked for      layer 8: api
  * Owns:    nothing.   Called by: the program, api.   Calls: start.c, callback.c, support.
- * Threads: any; what a signal handler may call waits for nobody. No heap is marked. */
+ * Threads: any; functions that a signal handler may call wait for nobody. No heap is marked. */
 #include "api.h"
 
 #include <errno.h>
@@ -8,7 +8,7 @@
 #include "../../include/freehold/freehold.h"
 #include "../support/trace.h"
 
-/* The file is there before any thread finds its fast paths closed. */
+/* The file exists before any thread finds its fast paths closed. */
 int api_trace_begin(const char *path) {
   static const uint8_t errors[] = {
     [TRACE_BEGUN] = 0, [TRACE_BUSY] = EALREADY, [TRACE_NO_FILE] = EIO, [TRACE_NO_ROOM] = ENOSPC};
@@ -16,7 +16,7 @@ int api_trace_begin(const char *path) {
   int error = trace_is_on() ? EALREADY : errors[trace_start_late(path)];
   if (error != 0) return error;
   api_close();
-  if (!trace_is_on()) api_open(); /* it was ended before that */
+  if (!trace_is_on()) api_open(); /* somebody ended it before that */
   return 0;
 }
 

@@ -4,7 +4,7 @@
  * Threads: any; contracts in freehold.h. */
 #include "api.h"
 
-/* `*actual`, unless it is NULL: what the block has. */
+/* `*actual`, unless `actual` is NULL: the bytes that the block has. */
 static void *with_actual(void *p, size_t *actual, const char *call) {
   if (actual != NULL) *actual = p == NULL ? 0 : api_usable_size(p, call);
   return p;
@@ -12,8 +12,8 @@ static void *with_actual(void *p, size_t *actual, const char *call) {
 
 /* ---- zero ------------------------------------------------------------------------------------ */
 
-/* The block is fresh: of `bytes` bytes, or if that is wanted as many as it has, each is zero. What
- * an option has filled does not look fresh any more. */
+/* The block is fresh: makes `bytes` bytes of it zero, or all that it has if `actual` asks for
+ * these. A block that an option has filled no longer looks fresh. */
 static void *cleared(void *p, size_t bytes, size_t *actual, const char *call) {
   with_actual(p, actual, call);
   if (p == NULL) return NULL;
@@ -24,7 +24,7 @@ static void *cleared(void *p, size_t bytes, size_t *actual, const char *call) {
 
 FH_API void *fh_calloc_at_least(size_t count, size_t size, size_t *actual) {
   size_t bytes = 0;
-  if (__builtin_mul_overflow(count, size, &bytes)) bytes = SIZE_MAX; /* nobody has so much */
+  if (__builtin_mul_overflow(count, size, &bytes)) bytes = SIZE_MAX; /* no system has so much */
   void *p = api_malloc_or(bytes, ORIGIN_MALLOC, api_calloc_slow);
   return cleared(p, bytes, actual, "fh_calloc_at_least");
 }
@@ -40,8 +40,8 @@ FH_API void *fh_calloc_aligned(size_t alignment, size_t count, size_t size) {
   return fh_calloc_aligned_at_least(alignment, count, size, NULL);
 }
 
-/* The first `from` bytes stay as they are. Beyond what the block had before nothing of the
- * secure grade needs to be cleared; elsewhere pages that nobody wrote stay as they are. */
+/* The first `from` bytes stay as they are. In the secure grade nothing beyond the block's old size
+ * needs clearing; elsewhere pages that nobody wrote stay as they are. */
 static void *resize_and_clear(void *p, size_t from, size_t size, size_t *actual, const char *call) {
   if (p == NULL)
     return cleared(api_malloc_or(size, ORIGIN_MALLOC, api_calloc_slow), size, actual, call);
@@ -63,12 +63,12 @@ FH_API void *fh_realloc_zeroed_at_least(void *p, size_t old_size, size_t size, s
 
 /* ---- aligned, and at least ------------------------------------------------------------------- */
 
-/* Is it worthwhile to keep a block of `usable` bytes for so many? */
+/* Is it worthwhile to keep a block of `usable` bytes for `size`? */
 static bool is_right(size_t usable, size_t size) {
   return fast_fits(usable, size) || (usable > SMALL_MOST && size > SMALL_MOST);
 }
 
-/* Whatever realloc does with the block, it stays aligned. Where pages move a slice begins. */
+/* Does the block stay aligned whatever realloc does? Moved pages begin at a slice. */
 static out_of_line bool stays_aligned(void *p, size_t alignment, size_t size, const char *call) {
   if (alignment <= CLASS_STEP || size == 0) return true;
   return alignment <= SLICE_SIZE && (uintptr_t)p % alignment == 0 &&
@@ -148,7 +148,7 @@ static cold void *malloc_batch_slow(size_t size) {
   return api_closed_allocate(heap_chosen(), 1, size, ORIGIN_MALLOC, false, "fh_malloc_batch");
 }
 
-/* What the bin has, then one block more by a call that fills it again. */
+/* Takes what the bin has, then one more block by a call that refills the bin. */
 FH_API size_t fh_malloc_batch(size_t size, size_t count, void **blocks) {
   size_t n = 0;
   while (n < count) { /* Bound: the caller's blocks */

@@ -1,16 +1,16 @@
 /* windows.c - the C runtimes of a Windows process                                      layer 8: api
  * Owns:    the addresses of the runtimes' own functions.   Called by: the program, cold.c,
  *          closed.c, lifecycle.c.   Calls: the public functions, heap, os, ntdll, kernel32.
- * Threads: any. A runtime is only called for a block of its own heap; it takes its own locks there.
- * Sync:    S-runtime  note_runtime (release) -> count_runtimes (acquire): what is known of one. The
- *          loader lets in one thread at a time, which writes it.
+ * Threads: any. We call a runtime only for a block of its own heap; it takes its own locks there.
+ * Sync:    S-runtime  note_runtime (release) -> count_runtimes (acquire): what is known of a
+ *                     runtime. The loader lets in one thread at a time, which writes it.
  *
- * Windows binds a name to one library: nothing in front of a runtime takes its place. So when the
- * shared library is loaded, each module gets our functions where it has imported a runtime's.
- * The runtimes' tables of exports lead to ours, too, for modules that come later. The loader tells
- * of each module that comes, which may be a runtime. What a runtime
- * allocates for itself stays its own: a block of it that the program frees goes back to it. In a
- * program that is linked with the static library the order of linking decides. */
+ * Windows binds a name to one library: nothing can take a runtime's place by coming first. So when
+ * the shared library is loaded, each module gets our functions where it has imported a runtime's.
+ * The runtimes' export tables lead to ours, too, for later modules. The loader reports each new
+ * module, which may be a runtime. A runtime keeps the blocks that it allocates for itself: one that
+ * the program frees goes back to it. In a program linked with the static library the order of
+ * linking decides. */
 #if defined(_WIN32)
 #include "api.h"
 
@@ -49,8 +49,8 @@ FH_API void *_aligned_malloc(size_t size, size_t alignment) {
   return fh_aligned_alloc(alignment, size);
 }
 
-/* A runtime's own aligned block lies inside of one of its others, and a word before it leads there:
- * theirs, where ours would have none. */
+/* A runtime's own aligned block lies inside another of its blocks, and a word before it leads
+ * there. Our blocks have no such word. */
 static char *whole_of(const void *p) {
   return *(char *const *)align_down((uintptr_t)p - sizeof p, sizeof p);
 }
@@ -82,8 +82,8 @@ FH_API void *_aligned_recalloc(void *p, size_t count, size_t size, size_t alignm
   return block;
 }
 
-/* Of each: its name, and ours. Who declares it as imported calls it by a word of that name; so the
- * program's linker needs no library of the runtime for either. */
+/* For each: its name, and ours. A caller that declares it as imported calls it by a word of that
+ * name. So the program's linker needs no library of the runtime for either. */
 #define RUNTIME_NAMES(X)                                                                           \
   X(malloc, fh_malloc)                                                                             \
   X(calloc, fh_calloc)                                                                             \
@@ -112,7 +112,7 @@ _Static_assert(ARRAY_LENGTH(names) == NAMES, "each has its place");
 typedef struct {
   char *base;
   handle_t (*heap)(void);
-  void *theirs[NAMES]; /* NULL: it has no such function */
+  void *theirs[NAMES]; /* NULL: the runtime has no such function */
 } runtime_t;
 static runtime_t runtimes[RUNTIMES_MOST];
 static atomic64_t runtime_count;
@@ -125,7 +125,7 @@ typedef struct module {
   void *others[4];
   char *base;
 } module_t;
-enum { LOADER = 3, MODULES = 2 }; /* words of the process's and the loader's blocks */
+enum { LOADER = 3, MODULES = 2 }; /* words in the process's and the loader's blocks */
 
 static module_t *first_module(const module_t **end) {
   void **loader = ((void ***)nt_thread_word(NT_PROCESS_BLOCK))[LOADER];
@@ -167,16 +167,16 @@ static uint32_t *find_export(char *base, const char *name) {
   return NULL;
 }
 
-/* NULL also if another module has it, whose name stands in the table. */
+/* NULL also if the table names another module that has it. */
 static void *find_function(char *base, const char *name) {
   const uint32_t *entry = find_export(base, name);
   module_table_t exports = table_of(base, TABLE_OF_EXPORTS);
   return entry == NULL || *entry - exports.at < exports.size ? NULL : base + *entry;
 }
 
-/* True: the module is a runtime that was not known. It has the names of malloc and of the heap
- * behind it, where ours has not. One that checks each block's kind keeps its malloc. It stays from
- * now on, since the program may have blocks of it. */
+/* True: the module is a new runtime. It exports malloc and, unlike our library, the heap behind it.
+ * A runtime that checks each block's kind keeps its malloc. A runtime stays loaded from now on,
+ * since the program may have blocks of it. */
 static bool note_runtime(char *base) {
   handle_t (*heap)(void) = (handle_t(*)(void))find_function(base, "_get_heap_handle");
   size_t count = count_runtimes();
@@ -198,7 +198,7 @@ static bool write_there(void *to, const void *from, size_t size) {
   size_t pages = size;
   uint32_t before;
   if (NtProtectVirtualMemory(NT_SELF, &at, &pages, PAGE_READWRITE, &before) < 0) return false;
-  memcpy(to, from, size); /* one word, which no thread sees half of */
+  memcpy(to, from, size); /* one word, so no thread sees half of it */
   NtProtectVirtualMemory(NT_SELF, &at, &pages, before, &before);
   return true;
 }
@@ -217,15 +217,15 @@ typedef struct {
 static void replace_imports(char *base) {
   uint32_t at = table_of(base, TABLE_OF_IMPORTS).at;
   const imports_t *m = (const imports_t *)(base + at);
-  for (; at != 0 && m->functions != 0; m++) /* Bound: what it imports */
+  for (; at != 0 && m->functions != 0; m++) /* Bound: the module's imports */
     for (void **f = (void **)(base + m->functions); *f != NULL; f++) {
       void *function = replacement_of(*f);
       if (function != NULL) write_there(f, &function, sizeof function);
     }
 }
 
-/* A table of exports has 32 bits for how far a function is behind the module's base: so there a
- * page gets a jump for each. NULL: no such page is free. */
+/* An export table has 32 bits for a function's distance from the module's base. So a page within
+ * that distance gets a jump for each function. NULL: no such page is free. */
 static char *map_behind(char *base) {
   enum { STEP = 64 << 10 };
   for (size_t far = MiB(1); far < GiB(4) - STEP; far += STEP) {
@@ -258,7 +258,7 @@ static void replace_exports(const runtime_t *r) {
   }
 }
 
-/* Of modules that come: a runtime may have been bound to others before the loader reports it. */
+/* For new modules: others may have been bound to a runtime before the loader reports it. */
 static void take_module(char *base) {
   const module_t *end;
   bool is_new = note_runtime(base);
@@ -275,7 +275,7 @@ static void on_module(uint32_t reason, const nt_loaded_t *module, void *context)
   if (reason == IS_LOADED) take_module(module->base);
 }
 
-/* Modules that hold a runtime in themselves import none. We stay, too: our functions are in use. */
+/* Modules that contain a runtime import none. We stay loaded, too: our functions are in use. */
 void api_foreign_start(void) {
   extern char own_base[] __asm__("__ImageBase");
   const module_t *end;
@@ -291,7 +291,7 @@ void api_operators_start(void) {}
 
 /* ---- pointers that are not ours -------------------------------------------------------------- */
 
-/* Whose heap it is in; `fatal` if in none. */
+/* The runtime in whose heap `p` is; `fatal` if there is none. */
 static const runtime_t *runtime_of(const void *p, const char *call) {
   api_start();
   for (size_t r = 0, n = count_runtimes(); r < n; r++)

@@ -10,7 +10,7 @@
 static __thread thread_bytes_t began __attribute__((tls_model("initial-exec")));
 static __thread bool has_begun __attribute__((tls_model("initial-exec")));
 
-/* Marked as by every operation at once, so that no handler takes a block of its lists meanwhile. */
+/* Sets all operations' marks at once, so that no handler takes a block of its lists meanwhile. */
 static held_t read_held(heap_t *h) {
   bool is_own = h == heap_of_thread();
   uint8_t busy = h->busy;
@@ -29,7 +29,7 @@ static held_t read_held(heap_t *h) {
   return held;
 }
 
-/* What the thread's heaps hold was taken, and is not the program's. */
+/* What the thread's heaps hold was taken, but the program does not have it. */
 static thread_bytes_t so_far(void) {
   for (;;) { /* Progress: a further round means that a handler has allocated or freed */
     held_t all = {0, 0};
@@ -44,7 +44,7 @@ static thread_bytes_t so_far(void) {
   }
 }
 
-/* No outbox of a thread that asks is wide. */
+/* A thread that asks has no wide outbox. */
 static void end_wide_outbox(void) {
   heap_t *h = heap_enter_own();
   if (h == NULL) return;
@@ -52,14 +52,14 @@ static void end_wide_outbox(void) {
   heap_exit(h);
 }
 
-/* From the first moment what comes and goes is counted, by handlers too. */
+/* Counts what comes and goes from the first moment, also in handlers. */
 thread_bytes_t heap_thread_bytes(void) {
   bool is_first = !has_begun;
   if (is_first) end_wide_outbox();
   slab_thread.is_asked = true;
   signal_fence();
   thread_bytes_t now = so_far();
-  if (!has_begun) { /* else a handler was here first */
+  if (!has_begun) { /* else a handler came first */
     began = now;
     signal_fence();
     has_begun = true;

@@ -5,7 +5,7 @@
 
 #include "../base/base.h"
 
-/* Bytes since the calling thread first asked; both are 0 then. */
+/* Bytes since the calling thread first asked; both are 0 at that time. */
 typedef struct {
   uint64_t allocated, freed;
 } thread_bytes_t;

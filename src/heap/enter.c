@@ -1,7 +1,7 @@
 /* enter.c - how a thread comes to a heap and leaves it: marks, first call and last    layer 6: heap
- * Contract: enter.h. A thread that has ended may still call anything: it gets a heap again when it
- * allocates, and the system is asked to report its end once more. Where it does not, because
- * that was too late or the thread ended by a bare system call, others find the heap (pool.c). */
+ * Contract: enter.h. A thread that has ended may still call anything. When it allocates it gets a
+ * heap again, and asks the system to report its end once more. If that is too late, or the thread
+ * ends by a bare system call, others find the heap (pool.c). */
 #include "enter.h"
 
 #include "../arena/frames.h"
@@ -13,7 +13,7 @@
 
 enum {
   WATCH_MS = 16,                 /* how long a heap watches a class for use */
-  LONE_AT_END = UINT32_MAX >> 1, /* of a thread that has ended, and gets no heap to free with */
+  LONE_AT_END = UINT32_MAX >> 1, /* the thread has ended, and gets no heap to free with */
 };
 
 __thread heap_here_t heap_here __attribute__((tls_model("initial-exec")));
@@ -21,7 +21,7 @@ atomic32_t heap_closed;
 
 /* ---- marks ----------------------------------------------------------------------------------- */
 
-/* When the fast paths are closed, `busy` alone is the mark. */
+/* While the fast paths are closed, only `busy` is the mark. */
 static always_inline bool has_fast_paths(const heap_t *h) {
   return h == heap_of_thread() && likely(!heap_here.is_closed);
 }
@@ -30,12 +30,12 @@ static always_inline bool is_marked(const heap_t *h, bool has_fast) {
   return h->busy != 0 || (has_fast && (heap_here.window == 0 || heap_here.limit == 0));
 }
 
-/* The calling thread's, or a nested one. */
+/* For the calling thread's heap, or a nested one. */
 static bool is_any_marked(const heap_t *h) { return is_marked(h, has_fast_paths(h)); }
 
 static always_inline void mark(heap_t *h, bool has_fast) {
   h->busy = 1;
-  /* closed: a fast call goes on that was interrupted when they closed, and opens them again */
+  /* closed: a fast call that was interrupted when they closed goes on, and opens them again */
   if (!has_fast && likely(!heap_here.is_closed)) return;
   signal_fence();
   here_mark();
@@ -59,7 +59,7 @@ static always_inline void unmark(heap_t *h) {
 
 /* ---- first call and last --------------------------------------------------------------------- */
 
-/* The thread's own, if it has one, has no word yet: the first of the process, or in a child of
+/* The thread's own heap, if any, has no word yet: it is the process's first, or of a child of
  * fork. */
 static void settle_own(void) {
   const heap_t *h = heap_of_thread();
@@ -77,19 +77,19 @@ void heap_before_leave(void (*call)(void)) {
 
 /* The system calls this when a thread ends, with the thread's heap. A heap whose operation never
  * ended (a handler left it by longjmp or ended the thread) stays as it is: its blocks can be freed,
- * its lists are not touched. A fast operation leaves nothing worse behind than a count. */
+ * its lists are not touched. A fast operation leaves at worst a wrong count. */
 static void thread_leaves(void *heap) {
   void *before = SECURE ? atomic_ptr_load_relaxed(&before_leave) : NULL;
   if (before != NULL) ((void (*)(void))before)();
   bool was_fast = is_any_marked(heap);
-  here_mark(); /* a handler uses the next heap of the thread, until there is none */
-  slab_choose_tally(TALLIES_OWN); /* the heap's is its next user's */
+  here_mark();                    /* a handler uses the thread's next heap, until there is none */
+  slab_choose_tally(TALLIES_OWN); /* the heap's tally is for its next user */
   heap_here.lone_frees = LONE_AT_END;
   if (!users_are_settled(heap_number(heap))) settle_own();
-  users_forget(heap_number(heap)); /* its word stays, should the thread die here */
+  users_forget(heap_number(heap)); /* its word stays in case the thread dies here */
   signal_fence(); /* a handler that forks finds the heap, or nobody in its child does */
   atomic_ptr_store_relaxed(&heap_here.heap, NULL);
-  signal_fence(); /* what a handler traces from now on stays in no stream of the thread's */
+  signal_fence(); /* a handler's traces from now on stay in no stream of the thread's */
   trace_leave();
   for (heap_t *h = heap, *next; h != NULL; h = next) { /* Bound: the depth of its handlers */
     next = atomic_ptr_load_relaxed(&h->nested);
@@ -118,7 +118,7 @@ static cold heap_t *attach(void) {
   void *none = NULL;
   held_add(h);
   users_begin(heap_number(h));
-  signal_fence(); /* should a handler jump away from here, others find the heap */
+  signal_fence(); /* if a handler jumps away from here, others find the heap */
   if (!atomic_ptr_cas_relaxed(&heap_here.heap, &none, h)) { /* a signal handler was here first */
     held_take_off(heap_held(h));
     pool_return_unused(h);
@@ -127,7 +127,7 @@ static cold heap_t *attach(void) {
   users_keep(heap_number(h)); /* only now: a child takes over a heap whose user it does not know */
   slab_choose_tally(heap_number(h));
   here_open(WINDOW_NONE);
-  users_note_marks(heap_number(h), &heap_here); /* only now: from here on others may close it */
+  users_note_marks(heap_number(h), &heap_here); /* only now: others may close it from here on */
   os_thread_watch(h);
   return h;
 }
@@ -144,7 +144,7 @@ void heap_watch_threads(void) {
 
 /* ---- operations ------------------------------------------------------------------------------ */
 
-/* The heap that stands in for `h` while that is marked. */
+/* The heap that stands in for `h` while `h` is marked. */
 static heap_t *nested_of(heap_t *h) {
   heap_t *nested = atomic_ptr_load_relaxed(&h->nested); /* relaxed: this thread's, its handlers' */
   if (nested != NULL) return nested;
@@ -155,7 +155,7 @@ static heap_t *nested_of(heap_t *h) {
     held_add(fresh);
     return fresh;
   }
-  pool_return_unused(fresh); /* a handler between the two lines above was first */
+  pool_return_unused(fresh); /* a handler came first, between the two lines above */
   return none;
 }
 
@@ -165,8 +165,8 @@ static cold void take_mark_away(heap_t *h, bool has_fast) {
   h->busy = 0;
 }
 
-/* Marks the heap, which is not marked; false if another thread is taking what it keeps. Whoever
- * does looks for the mark after a fence for all threads (sleepers.c), so one of the two sees the
+/* Marks the heap, which is not marked; false if another thread is taking what it keeps. That taker
+ * looks for the mark after a fence for all threads (sleepers.c), so one of the two sees the
  * other. */
 static always_inline bool mark_unless_taken(heap_t *h, bool has_fast) {
   mark(h, has_fast);
@@ -177,7 +177,7 @@ static always_inline bool mark_unless_taken(heap_t *h, bool has_fast) {
   return likely(!is_taken);
 }
 
-/* The heap, or the one that stands in for it. */
+/* Enters the heap, or the one that stands in for it. */
 static cold heap_t *enter_any(heap_t *h) {
   for (; h != NULL; h = nested_of(h)) { /* Bound: handlers that interrupt each other, and a taker */
     if (!is_any_marked(h) && mark_unless_taken(h, has_fast_paths(h))) return h;
@@ -203,8 +203,8 @@ heap_t *heap_enter_own(void) {
   return likely(h != NULL) ? enter(h) : NULL;
 }
 
-/* A thread that only waits, and frees its last few things when it ends, needs no heap; and nobody
- * would take back one that it got after that. */
+/* A thread that only waits, and frees its last few blocks when it ends, needs no heap. And nobody
+ * would take back a heap that it got after its end. */
 heap_t *heap_enter_to_free(void) {
   if (heap_of_thread() == NULL) {
     if (heap_here.lone_frees == LONE_AT_END || ++heap_here.lone_frees <= LONE_MOST) return NULL;
@@ -213,7 +213,7 @@ heap_t *heap_enter_to_free(void) {
   return heap_enter();
 }
 
-/* `now` as in budget_tick. True: the budget is to be looked at often. */
+/* `now` as in budget_tick. True: the budget needs frequent looks. */
 static bool watch_budget(uint32_t now) {
   if (budget_tick(now)) atomic32_add_relaxed(&heap_trims, 1);
   return atomic32_load_relaxed(&budget.is_close) != 0;
@@ -222,7 +222,7 @@ static bool watch_budget(uint32_t now) {
 void heap_do_due(heap_t *h) {
   uint32_t time = purge_tick();
   uint8_t now = (uint8_t)time;
-  uint8_t clock = h->watched_at; /* while little is in use nothing is watched */
+  uint8_t clock = h->watched_at; /* nothing is watched while little is in use */
   if (time != 0 || !arena_is_small()) {
     frames_tick();
     clock = (uint8_t)sparse_tick();
@@ -242,7 +242,7 @@ void heap_do_due(heap_t *h) {
     h->reserve = RESERVE_DENIED;
 }
 
-/* True if all classes had their turn, or memory is short: the next is a heap at rest. */
+/* True if all classes had their turn, or memory is short: a heap at rest is next. */
 static cold bool exit_slowly(heap_t *h) {
   bool has_gone_round = heap_trim(h);
   heap_tick(h);

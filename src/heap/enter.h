@@ -1,32 +1,31 @@
 /* enter.h - how a thread comes to a heap and leaves it, and what is due then          layer 6: heap
  * Owns:    heap_here, and a heap's marks.   Called by: closed.c, heaps.c, secure,
  *          heap; the system, when a thread ends.   Calls: stock, slab, arena, support, os.
- * Threads: any; first use may happen in several threads, and in a signal handler, at once. */
+ * Threads: any; several threads, and signal handlers, may use it for the first time at once. */
 #pragma once
 
 #include "here.h"
 
 enum {
-  TICK_CALLS = 4, /* one slow call in so many asks if a purge is due */
-  TICK_MOST = 32, /* one of so many at most, while the clock stands still */
-  LONE_MOST = 8,  /* so many blocks a thread frees before it gets a heap for that */
+  TICK_CALLS = 4, /* one slow call in so many checks if a purge is due */
+  TICK_MOST = 32, /* at most so many while the clock stands still */
+  LONE_MOST = 8,  /* blocks that a thread frees before it gets a heap for that */
 };
 
-/* The heap to use for one operation, marked; NULL if none can be had. heap_exit ends the
- * operation. */
+/* The heap to use for one operation, marked; NULL: no heap. heap_exit ends the operation. */
 hidden heap_t *heap_enter(void);
 hidden heap_t *heap_enter_own(void);     /* NULL also if the thread has none */
 hidden heap_t *heap_enter_to_free(void); /* NULL also if it has none and frees little */
 hidden void heap_exit(heap_t *h);
-/* Does `h` stand in for the thread's own heap, not because a handler has interrupted a call, but
- * because another thread takes what that keeps (sleepers.c), or did? */
+/* Does `h` stand in for the thread's own heap because another thread takes or took what that keeps
+ * (sleepers.c), and not because a handler has interrupted a call? */
 hidden bool heap_stands_in(const heap_t *h);
 /* Calls `call` in each thread that has a heap, before it ends. */
 hidden void heap_before_leave(void (*call)(void));
 /* heap_closed was set: closes the thread's fast paths, unless a handler has interrupted them. */
 hidden void heap_close_own(void);
-/* The thread's malloc takes blocks of this first-class heap from now on; NULL: of the thread's own.
- * Returns the choice before. */
+/* The thread's malloc uses this first-class heap from now on; NULL: the thread's own. Returns the
+ * previous choice. */
 hidden struct fh_heap *heap_choose(struct fh_heap *heap);
 /* Lets go of all that the thread's heap keeps. */
 hidden void heap_give_up_own(void);
@@ -34,7 +33,7 @@ hidden void heap_watch_threads(void); /* at load: C libraries may lock to make a
 
 /* Purges what is due, sets the time of the next look, and answers heap_trims. */
 hidden void heap_do_due(heap_t *h);
-/* At the end of a slow call: so memory goes back to the system also while no slice is released. */
+/* At the end of a slow call, so that memory goes back even while no slice is released. */
 static inline void heap_tick(heap_t *h) {
   if (unlikely(h->calls == 0)) heap_do_due(h);
   else h->calls--;

@@ -5,13 +5,13 @@
  * Threads: the calling thread's own heap and slabs; no atomic read-modify-write, no loop, no system
  *          call.
  *
- * malloc: the size gives the class, the class's bin is a list of free blocks, its first block is
- *         the answer.
+ * malloc: the size gives the class, the class's bin is a list of free blocks, and its first block
+ *         is the answer.
  * free:   the address gives the window, the slice in it, and the slice's descriptor. If this heap
  *         owns the slab, the block goes onto the slab's list; if nobody does, onto a list of the
- *         heap. Neither list is the bin: what is freed comes back when the bin is used up, so a
+ *         heap. Neither list is the bin: freed blocks come back when the bin is used up, so a
  *         malloc never waits for the store of the free before it. The marks (here.h) are set before
- *         anything is read that a signal handler could change. */
+ *         reading anything that a signal handler could change. */
 #pragma once
 
 #include "free.h"
@@ -37,7 +37,7 @@ static always_inline void *fast_pop(size_t c) {
 
 /* `slow` does what the fast path cannot: heap_malloc_slow, or what stands before it. */
 static always_inline void *fast_malloc_or(size_t size, void *(*slow)(size_t size)) {
-  size_t steps = class_steps(size); /* if that overflows: 0, whose bin is always empty */
+  size_t steps = class_steps(size); /* if it overflows: 0, whose bin is always empty */
   if (unlikely(steps >= heap_here.limit)) return slow(size);
   void *block = fast_pop(class_table[steps]);
   return likely(block != NULL) ? block : slow(size);
@@ -51,9 +51,9 @@ static always_inline void *fast_malloc(size_t size) {
   return fast_malloc_or(size, heap_malloc_slow);
 }
 
-/* `alignment`: a power of two. NULL if it is not that simple. */
+/* `alignment`: a power of two. NULL if the slow path must do it. */
 static always_inline void *fast_aligned_or_null(size_t alignment, size_t size) {
-  unsigned c = class_of_aligned(alignment, size); /* of no bytes: 0, whose bin is empty */
+  unsigned c = class_of_aligned(alignment, size); /* no bytes: 0, whose bin is empty */
   return likely(heap_here.limit != 0) ? fast_pop(c) : NULL;
 }
 
@@ -73,13 +73,13 @@ static always_inline slab_t *fast_descriptor(uintptr_t block, uintptr_t window) 
 /* Where a freed block went. */
 typedef enum {
   FAST_FREED,
-  FAST_EMPTIED, /* and its slab has no block in use any more */
-  FAST_OTHERS,  /* nowhere: its slab is another heap's, or the heap has no room for it */
-  FAST_REFUSED  /* nowhere: it seems to be no block, or free already */
+  FAST_EMPTIED, /* freed, and its slab has no block in use any more */
+  FAST_OTHERS,  /* nowhere: another heap has its slab, or the heap has no room */
+  FAST_REFUSED  /* nowhere: it seems to be no block, or already free */
 } fast_freed_t;
 
-/* Keeps a block of a slab that nobody owns for the class's next bin; the returned list has room.
- * False if the block is free already: its link is spoilt then. */
+/* Keeps a block, whose slab nobody owns, for the class's next bin. The returned list has room.
+ * False if the block is already free: its link is then spoilt. */
 static always_inline bool fast_keep(heap_t *h, unsigned c, uintptr_t block, bool is_live) {
   uintptr_t *list = &h->aside->returned[c];
   ASSERT(h->returned_room[c] != 0);
@@ -95,8 +95,8 @@ static always_inline bool fast_keep(heap_t *h, unsigned c, uintptr_t block, bool
   return true;
 }
 
-/* Decides where it goes. The heap is marked, and the thread's own. `is_live`: the caller knows that
- * it is a block, and not free. */
+/* Decides where the block goes. The heap is the thread's own, and marked. `is_live`: the caller
+ * knows that it is a block and not free. */
 static always_inline fast_freed_t fast_put_back(heap_t *h, slab_t *s, uintptr_t block,
                                                 bool is_live) {
   if (!is_live && unlikely(!class_is_multiple((uint16_t)block, s->inverse))) return FAST_REFUSED;

@@ -1,13 +1,12 @@
 /* firstclass.c - heaps that the program makes                                         layer 6: heap
  * Contract: firstclass.h. A heap is a list of lanes, each a heap_t that one thread at a time uses.
  * Threads: any thread allocates and frees. A thread takes the first lane that nobody is in, or adds
- *          one: it never waits, and a thread that stops inside holds up its lane alone. Delete and
- *          destroy are for a heap that nobody else is using, except a collection. If one is in a
- *          lane, the lane's state says that the heap has ended, and the collection ends the lane.
+ *          one: it never waits, and a thread that stops in a lane holds up only that. Delete and
+ *          destroy are for a heap that nobody except a collection is using. If a collection is in a
+ *          lane, the lane's state tells it that the heap has ended, and it ends the lane.
  * Sync:    S-lane  leaving a lane, or saying so (release) -> entering it, or reading it (acquire);
  *          S-lanes  adding a lane (release) -> walking (acquire).
- * Holds:   F1 a slab with a tag belongs to that heap, and nothing of it is ever shared with
- *             others */
+ * Holds:   F1 a slab with a tag belongs to that heap, and never shares anything with others */
 #include "firstclass.h"
 
 #include "../arena/purge.h"
@@ -16,13 +15,13 @@
 #include "fast.h"
 #include "resize.h"
 
-enum { SWEEP_CALLS = 16 }; /* a lane looks at one slab after 4 to so many calls */
+enum { SWEEP_CALLS = 16 }; /* a lane looks at a slab after 4 to so many calls */
 
 static heap_t *add_lane(fh_heap_t *heap) {
   heap_t *lane = pool_claim_lane();
   if (lane == NULL) return NULL;
   held_add(lane);
-  heap_empty(lane); /* a thread may have left something in it */
+  heap_empty(lane); /* a thread may have left something here */
   users_leave(heap_number(lane));
   atomic_ptr_store_relaxed(&lane->tag, heap);
   atomic32_store_relaxed(&lane->lane_state, LANE_BUSY);
@@ -78,7 +77,8 @@ static bool prepare_index(heap_t *lane) {
   return chunk != NULL;
 }
 
-/* Counts a small block that leaves its lane. Large ones are counted already; it may be NULL. */
+/* Counts a small block that leaves its lane. Large ones are already counted; the block may be
+ * NULL. */
 static out_of_line void *counted(void *block) {
   if ((uint16_t)(uintptr_t)block == 0) return block;
   size_t size = class_size(slab_class(slab_of(block)));
@@ -95,7 +95,7 @@ void *firstclass_aligned(fh_heap_t *heap, size_t alignment, size_t size) {
   return counted(block);
 }
 
-/* Out of line for the stack's sake, as `move` is. */
+/* Out of line for the stack's sake, like `move`. */
 static out_of_line size_t bytes_behind(const void *p, const char *call) {
   return heap_usable_size(p, call);
 }
@@ -116,9 +116,9 @@ void *firstclass_realloc(fh_heap_t *heap, void *p, size_t size, const char *call
 
 /* ---- looking, and the end of a heap ---------------------------------------------------------- */
 
-/* Whoever stops in this has left the lane between two steps. */
+/* A thread that stops in this leaves the lane between two steps. */
 static void leave_visited(heap_t *lane) {
-  /* relaxed: for handlers and the dead alone */
+  /* relaxed: only for handlers and the dead */
   atomic32_store_relaxed(&lane->lane_state, LANE_BUSY);
   signal_fence();
   leave_lane(lane);
@@ -144,7 +144,7 @@ static bool free_block(slab_t *large, huge_t *huge, void *context) {
   return true;
 }
 
-/* Its blocks count as freed by the caller; what else it holds does not. */
+/* Its blocks count as freed by the caller. What else it holds does not. */
 static void drop_all(heap_t *lane) {
   held_t held = slab_thread.is_asked ? heap_held(lane) : (held_t){0, 0};
   index_each(lane, free_block, NULL);
@@ -159,15 +159,15 @@ static void end_lane(heap_t *lane, lane_state_t how) {
   pool_release(lane);
 }
 
-/* A thread has stopped inside, or is not in this child of fork: the lists are between two steps.
- * All that they lead to is the lane's, and may be dropped. What counts of them may be wrong, so no
- * slab is let go of, and the lane is not used again. */
+/* A thread has stopped in the lane, or is not in this child of fork: the lists are between two
+ * steps. All that they lead to belongs to the lane and may be dropped. Their counts may be wrong,
+ * so it lets go of no slab, and the lane is not used again. */
 static void leave_behind(heap_t *lane, lane_state_t how) {
   if (how == LANE_DESTROYED) drop_all(lane);
   index_end(lane);
 }
 
-/* False: a collection is inside, and ends it. */
+/* False: a collection is in the lane, and will end it. */
 static bool take_lane(heap_t *lane, lane_state_t how) {
   uint32_t state = atomic32_load_relaxed(&lane->lane_state); /* relaxed: the swap reads again */
   while (state != LANE_BUSY) { /* Progress: a collection has entered or left */
@@ -181,8 +181,8 @@ static void end_lanes(fh_heap_t *heap, lane_state_t how) {
   /* Bound: the heap's lanes. relaxed: nobody else uses the heap */
   for (heap_t *lane = atomic_ptr_load_relaxed(&heap->lanes), *next; lane != NULL; lane = next) {
     next = lanes_next(lane);
-    index_forget_heap(lane); /* now: what a collection is to end may outlive the heap's address */
-    atomic_ptr_store_relaxed(&lane->tag, lane); /* no heap's, and no thread's */
+    index_forget_heap(lane); /* now: a lane that a collection ends may outlive the heap's address */
+    atomic_ptr_store_relaxed(&lane->tag, lane); /* no heap's and no thread's */
     bool is_left = atomic32_load_relaxed(&lane->lane_state) == LANE_BUSY;
     if (is_left) leave_behind(lane, how);
     else if (take_lane(lane, how)) end_lane(lane, how);
@@ -212,7 +212,7 @@ static void collect_lane(heap_t *lane) {
   end_collecting(lane);
 }
 
-/* A thread that is in the lane now looks at its slabs later. */
+/* A thread now in the lane will look at its slabs later. */
 static void collect_slab(heap_t *lane, slab_t *s) {
   if (!try_lane(lane, LANE_COLLECTED)) return;
   bool belongs = slab_kind(slab_word(s)) == SLAB_SMALL && atomic_ptr_is_relaxed(&s->owner, lane);

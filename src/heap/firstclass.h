@@ -15,7 +15,7 @@ hidden void *firstclass_aligned(fh_heap_t *heap, size_t alignment, size_t size);
 hidden void *firstclass_realloc(fh_heap_t *heap, void *p, size_t size, const char *call);
 hidden void firstclass_delete(fh_heap_t *heap);
 hidden void firstclass_destroy(fh_heap_t *heap);
-hidden void firstclass_collect(void); /* releases what all keep and do not use */
+hidden void firstclass_collect(void); /* releases what all keep but do not use */
 hidden void firstclass_collect_one(fh_heap_t *heap);
 /* heap NULL: all of the process. */
 hidden bool firstclass_visit(fh_heap_t *heap, const visitor_t *to);

@@ -1,6 +1,6 @@
 /* free.c - giving blocks back                                                         layer 6: heap
- * Contract: free.h. A block of the heap's own slab comes here only if the fast path could not tell
- * that it is one. */
+ * Contract: free.h. A block of the heap's own slab comes here only if the fast path could not
+ * recognise it. */
 #include "free.h"
 
 #include "../slab/holes.h"
@@ -10,8 +10,8 @@
 
 /* ---- what is no live block ------------------------------------------------------------------- */
 
-/* A descriptor keeps what it said until its slice is used again, and so does a freed block, unless
- * its memory is gone. */
+/* A descriptor keeps its contents until its slice is used again. So does a freed block, unless its
+ * memory is gone. */
 _Noreturn cold void heap_refuse_pointer(const slab_t *s, const void *p, const char *call) {
   size_t slice = arena_slice(p);
   bool is_ours = arena_has_slice(p);
@@ -32,9 +32,9 @@ void heap_on_lane_emptied(lane_visitor_t *call) {
   atomic_ptr_store_relaxed(&lane_emptied, (void *)call);
 }
 
-/* A block of a first-class heap: its slab stays the lane's. The end of the heap may free all its
- * blocks at once, so they do not wait. The lane is never unmapped; the slab may be anybody's as
- * soon as the block is back, so what is read of it then is a hint. */
+/* A block of a first-class heap: the lane keeps its slab. The end of the heap may free all its
+ * blocks at once, so they do not wait. The lane is never unmapped. But anybody may have the slab as
+ * soon as the block is back, so what we read of it then is a hint. */
 static void free_tagged(heap_t *h, slab_t *s, uintptr_t block) {
   heap_t *lane = slab_owner(s);
   if (h != NULL) {
@@ -52,14 +52,14 @@ static void free_tagged(heap_t *h, slab_t *s, uintptr_t block) {
 
 void heap_slab_emptied(slab_t *s) {
   heap_t *h = heap_enter_own();
-  if (h == NULL) return; /* it stays on its list, and is used from there */
+  if (h == NULL) return; /* the slab stays on its list, and is used from there */
   if (atomic_ptr_load_relaxed(&s->owner) == h && slab_kind(slab_word(s)) == SLAB_SMALL &&
       slab_used(s) == 0)
-    owned_note_empty(h, s); /* a handler may have been here since the fast free looked */
+    owned_note_empty(h, s); /* a handler may have changed this since the fast free looked */
   heap_exit(h);
 }
 
-/* A chain is due: that of the block's slab. */
+/* The chain of the block's slab is due. */
 static cold void publish_due(uintptr_t block) {
   heap_t *h = heap_enter_own();
   if (h == NULL) return;
@@ -67,7 +67,7 @@ static cold void publish_due(uintptr_t block) {
   heap_exit(h);
 }
 
-/* Marks the thread's heap as a fast free does; false if it is marked already. */
+/* Marks the thread's heap as a fast free does; false if it is already marked. */
 static bool begin_free(void) {
   if (heap_here.window == 0) return false;
   here_mark_free();
@@ -76,8 +76,8 @@ static bool begin_free(void) {
 
 static void end_free(const heap_t *h) { here_unmark_free(atomic64_load_relaxed(&h->home)); }
 
-/* As a fast free does it. FAST_OTHERS also if the heap is marked. Whose the slab is counts from the
- * mark on: until then a handler may let go of it. */
+/* Does what a fast free does. FAST_OTHERS also if the heap is marked. The slab's owner is certain
+ * only from the mark on: until then a handler may let go of the slab. */
 static out_of_line fast_freed_t put_back(slab_t *s, uintptr_t block) {
   heap_t *h = heap_of_thread();
   if (!begin_free()) return FAST_OTHERS;
@@ -93,7 +93,7 @@ static void put_others(heap_t *h, slab_t *s, uintptr_t block) {
   heap_exit(h);
 }
 
-/* A block that a wide outbox has fetched, and that starts a chain. */
+/* A block that a wide outbox has fetched starts a chain. */
 static out_of_line void free_fetched(slab_t *s, uintptr_t block) {
   heap_t *h = heap_enter_to_free();
   outbox_check_fetched(s, block);
@@ -101,7 +101,7 @@ static out_of_line void free_fetched(slab_t *s, uintptr_t block) {
   put_others(h, s, block);
 }
 
-/* Blocks of a first-class heap do not wait. Where the heap is marked, also by a fast malloc, `slow`
+/* Blocks of a first-class heap do not wait. If the heap is marked, even by a fast malloc, `slow`
  * finds another. */
 static out_of_line void free_unchained(slab_t *s, void *p, void (*slow)(void *p)) {
   uintptr_t block = (uintptr_t)p;
@@ -114,8 +114,7 @@ static out_of_line void free_unchained(slab_t *s, void *p, void (*slow)(void *p)
 
 typedef enum { CHAIN_NONE, CHAIN_DUE, CHAIN_LONGER } chained_t;
 
-/* Adds a block to the chain of its slab, if the heap has one. The heap is marked as by a fast free.
- */
+/* Adds a block to its slab's chain, if the heap has one. The heap is marked as by a fast free. */
 static always_inline chained_t add_to_chain(const heap_t *h, const slab_t *s, uintptr_t block) {
   batch_t *b = outbox_batch(h, block);
   if (b->slab != s || atomic32_load_relaxed(&s->holes) != 0) return CHAIN_NONE;
@@ -124,7 +123,7 @@ static always_inline chained_t add_to_chain(const heap_t *h, const slab_t *s, ui
   return unlikely(outbox_add(b, block)) ? CHAIN_DUE : CHAIN_LONGER;
 }
 
-/* The outbox is wide: it keeps the block for a while, and takes another in its place. */
+/* The outbox is wide: it keeps the block for a while, and puts back an earlier one instead. */
 static out_of_line void free_wide(slab_t *s, uintptr_t block) {
   uintptr_t window = heap_here.window;
   here_mark_free();
@@ -137,8 +136,8 @@ static out_of_line void free_wide(slab_t *s, uintptr_t block) {
   if (chained == CHAIN_NONE && block != 0) return free_fetched(s, block);
 }
 
-/* A block of another heap's slab, or one for which there is no room here. Most often the heap has a
- * chain of the slab. Out of line, so that a fast free stays a leaf. */
+/* A block of another heap's slab, or one for which this heap has no room. Most often the heap has a
+ * chain for the slab. Out of line, so that a fast free stays a leaf. */
 out_of_line void heap_free_others(slab_t *s, void *p, void (*slow)(void *p)) {
   uintptr_t block = (uintptr_t)p, window = heap_here.window;
   chained_t chained = CHAIN_NONE;
@@ -153,7 +152,7 @@ out_of_line void heap_free_others(slab_t *s, void *p, void (*slow)(void *p)) {
   if (unlikely(chained == CHAIN_NONE)) return free_unchained(s, p, slow);
 }
 
-/* Out of line, so that the free of a large block saves no registers for it. */
+/* Out of line, so that freeing a large block saves no registers for it. */
 static out_of_line void free_small(slab_t *s, void *p, const char *call) {
   uintptr_t block = (uintptr_t)p;
   bool is_tagged = !atomic_ptr_is_relaxed(&s->tag, NULL);

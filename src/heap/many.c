@@ -9,7 +9,7 @@ size_t heap_take_many(size_t size, size_t most, void **blocks) {
   return n;
 }
 
-/* The heap is marked once for all blocks, and each step leaves it as a fast free does. */
+/* Marks the heap once for all blocks; each step leaves it as a fast free does. */
 size_t heap_free_many(void *const *blocks, size_t count) {
   uintptr_t window = heap_here.window;
   heap_t *h = heap_of_thread();

@@ -4,8 +4,8 @@
  * Threads: the heap's own, with the heap marked.
  *
  * The returned list, the heap's slabs, a slab let go of at once, one of nobody's, a fresh slice:
- * design.md, section 5. A bin is filled whole. Of a slab that the heap comes to own here the
- * outbox has no chain: it is flushed first, or gives the chain up. */
+ * design.md, section 5. A bin is filled whole. When the heap comes to own a slab here, the outbox
+ * has no chain for it: it is flushed first, or gives the chain up. */
 #include "slow.h"
 
 #include "../arena/frames.h"
@@ -15,20 +15,19 @@
 #include "../stock/stock.h"
 
 enum {
-  BIN_LEAST = 16,           /* a slab with fewer free, and less than an eighth, is not used */
-  HOT_BLOCKS = 2048,        /* a class that has used so many gets longer bins */
-  FRAME_PART = 64,          /* a fresh frame is this part of what a heap has on average, at most */
-  SWEEP_FRESH = 16,         /* slabs of a lane that are looked at for each fresh one */
-  SIFT_CLASS = 8,           /* 128 bytes: of smaller ones a list has many */
-  SIFT_SMALL_BLOCKS = 2048, /* of these, from one sifting to the next; else SIFT_BLOCKS */
+  BIN_LEAST = 16,           /* a slab with fewer free, and under an eighth, is not used */
+  HOT_BLOCKS = 2048,        /* a class that has used this many gets longer bins */
+  FRAME_PART = 64,          /* a fresh frame is at most this part of what a heap has on average */
+  SWEEP_FRESH = 16,         /* slabs of a lane to look at for each fresh one */
+  SIFT_CLASS = 8,           /* 128 bytes: a list has many blocks below this */
+  SIFT_SMALL_BLOCKS = 2048, /* between two siftings of these; else SIFT_BLOCKS */
 };
-enum { HOT_BIN = 32, HOT_BYTES = 16384 }; /* its bins: so many blocks or more, up to these bytes */
-enum { HOT_USERS = 64 }; /* with more threads none is long of a class with few blocks in use */
+enum { HOT_BIN = 32, HOT_BYTES = 16384 }; /* its bins: at least so many blocks, up to these bytes */
+enum { HOT_USERS = 64 }; /* with more threads no class with few blocks in use has long bins */
 
 /* ---- slabs ----------------------------------------------------------------------------------- */
 
-/* Has the system make the pages that are in use soon, for a burst of slices or a frame with one
- * call. */
+/* Has the system make pages that will soon be in use: one call for a burst of slices or a frame. */
 static out_of_line void populate(heap_t *h, char *base) {
   size_t burst = (size_t)option_get(OPTION_populate);
   if (burst == 0 || budget_is_tight() || option_get(OPTION_arena_populate) || arena_is_pinned(base))
@@ -42,7 +41,7 @@ static out_of_line void populate(heap_t *h, char *base) {
   os_populate(base, min_size(align_up(burst, os_page_size()), slices << SLICE_SHIFT));
 }
 
-/* Of classes whose fresh blocks are linked. */
+/* For classes whose fresh blocks are linked. */
 static bool uses_much(const heap_t *h, unsigned c) {
   return c < MEDIUM_CLASS &&
          heap_binned(h, c) * class_size(c) >= (uint64_t)option_get(OPTION_populate);
@@ -63,16 +62,16 @@ static slab_t *fresh_slab(heap_t *h, unsigned c) {
 
 /* ---- sources --------------------------------------------------------------------------------- */
 
-/* How many blocks a bin shall have at least, if need be fresh ones. */
+/* The fewest blocks that a bin should get, fresh ones if need be. */
 static unsigned carve_count(const heap_t *h, unsigned c) {
   size_t binned = heap_binned(h, c), most = CARVE_BYTES / class_size(c);
   if (binned >= HOT_BLOCKS) most = max_size(most, min_size(HOT_BIN, HOT_BYTES / class_size(c)));
   return (unsigned)max_size(1, min_size(most, binned / 2 + 1));
 }
 
-/* For a class with few blocks in a slab: all that were freed, as a list, and if these are few,
- * fresh ones. The heap has no fresh ones now. In a slice that was used before they are linked: most
- * of its pages are present. */
+/* For a class with few blocks in a slab: all freed ones, as a list, and if these are few, fresh
+ * ones. The heap has no fresh ones now. In a slice that was used before, fresh ones are linked:
+ * most of its pages are present. */
 static out_of_line uintptr_t borrow_medium(heap_t *h, slab_t *s, unsigned *count) {
   unsigned c = slab_class(s), size = (unsigned)class_size(c), fresh;
   unsigned most = (heap_binned(h, c) * size >= MUCH_BORROWED ? SLICE_SIZE : BORROW_BYTES) / size;
@@ -88,9 +87,9 @@ static out_of_line uintptr_t borrow_medium(heap_t *h, slab_t *s, unsigned *count
   return list;
 }
 
-/* A class's first block, and the next few, come out of slabs that are let go at once, so that ten
- * thousand threads which allocate a little share their slabs. So do all blocks of a class that has
- * few in a slab. */
+/* A class's first few blocks come out of slabs that the heap lets go of at once, so that ten
+ * thousand threads which allocate a little share their slabs. So do all blocks of a class with few
+ * in a slab. */
 static uintptr_t borrow(heap_t *h, unsigned c, unsigned *count) {
   unsigned size = (unsigned)class_size(c);
   slab_t *s = slab_find_partial(c, h);
@@ -107,8 +106,8 @@ static uintptr_t borrow(heap_t *h, unsigned c, unsigned *count) {
   return list;
 }
 
-/* How many the bin shall have out of an owned slab. If it is the only one, and many of its blocks
- * are in use, a quarter of these: many threads may use many classes a little. */
+/* How many blocks the bin should get from an owned slab. If it is the only one, and many of its
+ * blocks are in use, a quarter of these: many threads may use many classes a little. */
 static unsigned least_for(const heap_t *h, unsigned c, const slab_t *s) {
   unsigned least = carve_count(h, c), used = slab_used(s);
   bool is_lone = used < BIN_LEAST && users_count() <= HOT_USERS;
@@ -116,8 +115,8 @@ static unsigned least_for(const heap_t *h, unsigned c, const slab_t *s) {
   return (unsigned)min_size(least, max_size(CARVE_BYTES / class_size(c), used / 4));
 }
 
-/* The first owned slab that fills a bin. Those that are used up stay for a while, for their blocks
- * may come back soon, and a free into an owned slab is the cheapest. */
+/* Uses the first owned slab that fills a bin. Used-up slabs stay for a while: their blocks may come
+ * back soon, and a free into an owned slab is the cheapest. */
 static uintptr_t take_from_owned(heap_t *h, unsigned c, unsigned *count) {
   /* Bound: owned slabs, at most OWNED_MOST of a class */
   for (slab_t *s = owned_first(h, c); s != NULL; s = s->next) {
@@ -131,8 +130,8 @@ static uintptr_t take_from_owned(heap_t *h, unsigned c, unsigned *count) {
   return 0;
 }
 
-/* A first-class heap keeps its slabs for itself; it looks at a few of them before it takes a fresh
- * one, and at some of all classes when it does. */
+/* A first-class heap keeps its slabs for itself. It looks at a few of them before it takes a fresh
+ * one, and then at some slabs of all classes. */
 static out_of_line uintptr_t take_from_lane(heap_t *h, unsigned c, unsigned *count) {
   enum { LOOKS = 8 };
   slab_t *s;
@@ -148,9 +147,9 @@ static out_of_line uintptr_t take_from_lane(heap_t *h, unsigned c, unsigned *cou
 
 /* ---- a bin ----------------------------------------------------------------------------------- */
 
-/* Now and then. Slabs in which others have freed much go: the heap uses first what it used last.
- * May forget that others free blocks of the class: a trial begins, and the heap takes slabs over,
- * in which others' frees wait. So trials are rare, and drawn by lot. */
+/* Now and then. Slabs in which others have freed much go: the heap prefers those that it used last.
+ * May forget that others free blocks of the class: then a trial begins, and the heap takes over
+ * slabs in which others' frees wait. So trials are rare, and drawn by lot. */
 static cold void look_at_class(heap_t *h, unsigned c, bool is_trial_due) {
   for (slab_t *s = owned_first(h, c), *next; s != NULL; s = next) { /* Bound: OWNED_MOST */
     next = s->next;
@@ -166,7 +165,7 @@ static out_of_line void note_binned(heap_t *h, unsigned c, unsigned count) {
   uint32_t binned = heap_binned(h, c) + count, since = heap_since_trial(h, c, binned);
   uint32_t kept = binned < 2u * TRIAL_BLOCKS ? binned : binned - TRIAL_BLOCKS;
   if (unlikely(kept != binned)) atomic64_add_relaxed(&heap_counts.binned[c], TRIAL_BLOCKS);
-  atomic16_store_relaxed(&h->binned[c], (uint16_t)kept); /* relaxed: its user alone writes it */
+  atomic16_store_relaxed(&h->binned[c], (uint16_t)kept); /* relaxed: only its user writes it */
   if (unlikely(since % SIFT_BLOCKS < count) && !is_tagged) look_at_class(h, c, since < count);
 }
 
@@ -192,7 +191,7 @@ static uintptr_t find_list(heap_t *h, unsigned c, unsigned *count) {
 static cold void sample_bin(heap_t *h, unsigned c, unsigned count) {
   uintptr_t block = c >= MEDIUM_CLASS ? h->bin[c] : 0;
   if (c >= MEDIUM_CLASS) count = 0;
-  for (; block != 0; block = block_next(block)) count++; /* Bound: a list of such blocks */
+  for (; block != 0; block = block_next(block)) count++; /* Bound: a list of medium blocks */
   if (count != 0) sample_new_bin(h, c, count);
 }
 
@@ -225,8 +224,8 @@ static void *take_fresh(heap_t *h, unsigned c) {
   return (void *)fresh.first;
 }
 
-/* A new bin's first block stands for the rest: did anybody write to it while it was free? Then the
- * list may go on where no free block is. */
+/* Checks a new bin's first block on behalf of the rest. If anybody wrote to it while it was free,
+ * the list may go on where no free block is. */
 static void check_first(uintptr_t block) {
   uintptr_t next = block_next(block);
   if (unlikely(!block_is_free(block)) || unlikely(!block_may_be_next(next)) ||

@@ -9,16 +9,16 @@
 
 enum {
   STAYS_LEAST = 16 << 20, /* a huge block that shrinks by half stays huge from this size on */
-  HASTY_LEAST = 4 << 20,  /* the least size at which it may, where such blocks die soon */
-  HEADROOM_SHIFT = 2,     /* a large block that is copied to grow has room for a quarter more */
-  LITTLE_SHIFT = 4,       /* a block that grows by less than a 16th grows by little */
+  HASTY_LEAST = 4 << 20,  /* the least such size where such blocks die soon */
+  HEADROOM_SHIFT = 2,     /* a large block copied to grow gets room for a quarter more */
+  LITTLE_SHIFT = 4,       /* growing by less than a 16th is growing by little */
 };
 
 size_t fast_sized_steps = SMALL_STEPS;
 
 typedef struct {
   slab_t *slab; /* of a small or large block */
-  huge_t *huge; /* neither: the block never changes its size where it is, or is a run of pages */
+  huge_t *huge; /* neither: the block cannot change its size in place, or is a run of pages */
   size_t usable;
   bool is_run;
 } found_t;
@@ -73,13 +73,13 @@ size_t heap_usable_size(const void *p, const char *call) {
   return p == NULL ? 0 : find(p, call).usable;
 }
 
-/* A large block may have a page more, and so may one that stands for a small one. */
+/* A large block may have an extra page, and so may one that stands for a small block. */
 static bool has_pages_of(const found_t *f, size_t size, size_t alignment) {
   if (f->is_run) return paged_may_have(f->usable, size);
   return f->usable - size <= align_up(alignment, 2 * os_page_size());
 }
 
-/* Could realloc have left the block so long? */
+/* Could realloc have left the block this long? */
 static bool may_have(const found_t *f, size_t size, size_t alignment) {
   if (size > f->usable) return false;
   if (is_fixed(f) || atomic32_load_relaxed(&heap_longer) != 0) return true;
@@ -131,7 +131,7 @@ static bool resize_large(slab_t *s, void *p, size_t size) {
   return is_done;
 }
 
-/* One that is to be sampled is another block. */
+/* A block that must be sampled is a new block. */
 static bool resize_run(const found_t *f, void *p, size_t size) {
   if (size > SMALL_MOST && size <= f->usable && paged_may_have(f->usable, size)) return true;
   heap_t *h = unlikely(sample_was_started()) ? heap_enter_own() : NULL;
@@ -144,7 +144,7 @@ static bool resize_run(const found_t *f, void *p, size_t size) {
   return is_done;
 }
 
-/* A huge block has another size than before. */
+/* A huge block has a new size. */
 static void note_resized(void *p) {
   heap_t *h = unlikely(sample_was_started()) ? heap_enter_own() : NULL;
   if (h == NULL) return;
@@ -172,14 +172,14 @@ static void *allocate_with_headroom(size_t size, size_t roomy) {
   return block;
 }
 
-/* Is it, once it has shrunk, to be a run of pages? In its place it would keep whole slices, and
+/* Should the block, once shrunk, become a run of pages? In place it would keep whole slices, and
  * leave a hole behind it. */
 static bool becomes_run(const found_t *f, size_t size) {
   return f->slab != NULL && size < f->usable / 2 && paged_fits(size, 1) &&
          atomic_ptr_is_relaxed(&f->slab->cell, NULL);
 }
 
-/* A block of whole pages stays where it lies. */
+/* A block of whole pages stays where it is. */
 static always_inline bool keep_pages(const found_t *f, void *p, size_t size) {
   return f->is_run         ? resize_run(f, p, size)
          : f->huge != NULL ? resize_huge(f->huge, size)
@@ -205,8 +205,8 @@ static void *resize_by_moving_pages(const found_t *f, void *p, size_t size) {
   return moved_to(p, large_move_to_huge(f->slab, p, size));
 }
 
-/* Does it stand for small blocks, which would stay where they are? An aligned one may have less
- * than its class's blocks have. */
+/* Does it stand for small blocks that would stay where they are? An aligned one may have less than
+ * a block of its class. */
 static bool stays_sampled(const found_t *f, size_t size) {
   if (f->slab == NULL || (slab_word(f->slab) & SLAB_IS_SAMPLED) == 0) return false;
   size_t of_class = atomic64_load_relaxed(&f->slab->sampled.size);
@@ -219,7 +219,7 @@ static always_inline void *resize_here(const found_t *f, void *p, size_t size) {
   return stays_sampled(f, size) || resize_in_place(f, p, size) ? p : NULL;
 }
 
-/* relaxed: the holder calls */
+/* relaxed: the block's holder calls */
 static void *firstclass_of(const found_t *f) {
   if (is_fixed(f) || f->is_run) return NULL;
   if (is_small(f)) return atomic_ptr_load_relaxed(&f->slab->tag);
@@ -236,18 +236,18 @@ void *heap_of_block(const void *p, const char *call) { /* a lane that was left m
 void *heap_resize(void *p, size_t size, const void *heap, const char *call) {
   found_t f = find(p, call);
   if (size > PTRDIFF_MAX) return NULL;
-  /* no heap's block is a run */
+  /* blocks of first-class heaps are never runs */
   if (heap != NULL && becomes_run(&f, size) && resize_large(f.slab, p, size)) return p;
   void *block = resize_here(&f, p, size);
   if (block != NULL || is_small(&f) || is_fixed(&f) || firstclass_of(&f) != heap) return block;
   return resize_by_moving_pages(&f, p, size);
 }
 
-/* Where blocks with mappings of their own die soon, one that realloc grows by much is copied to
- * slices: its pages stay at hand when it dies. One that grows by less is copied with headroom, but
- * only while it is short; one that grows by little would be copied too often. What ends the first
- * range is copied out of it, once: from there it grows in place. The copy's bytes; 0: its pages are
- * moved. */
+/* Where blocks with their own mapping die soon, a block that realloc grows by much is copied to
+ * slices: its pages stay at hand when it dies. A block that grows by less is copied with headroom,
+ * but only while it is short; one that grows by little would be copied too often. A block that ends
+ * the first range is copied out of it once: from there it grows in place. Returns the copy's bytes;
+ * 0: its pages are moved. */
 static out_of_line size_t leap_to(const found_t *f, size_t size) {
   if (f->slab == NULL || f->usable < MOVED_LEAST || size >= HUGE_COPIED_MOST) return 0;
   size_t leap = f->usable + (f->usable >> HEADROOM_SHIFT);
@@ -258,15 +258,14 @@ static out_of_line size_t leap_to(const found_t *f, size_t size) {
   return max_size(size, leap);
 }
 
-/* A large block gets its room to grow as addresses behind it. */
+/* A large block gets addresses behind it as room to grow. */
 static size_t with_headroom(const found_t *f, size_t size) {
   if (is_small(f)) return heap_with_headroom(f->usable, size);
   size_t roomy = f->usable + (f->usable >> HEADROOM_SHIFT);
   return size > f->usable && size < roomy && roomy < HUGE_LEAST / 2 ? roomy : size;
 }
 
-/* A run has it as pages of its own, if it can have these without further ado and is not to be
- * sampled. */
+/* A run gets pages of its own as room, if these are at hand and the block need not be sampled. */
 static out_of_line void *allocate_run_with_headroom(size_t size) {
   heap_t *h = unlikely(sample_was_started()) ? NULL : heap_enter();
   if (h == NULL) return NULL;
@@ -284,7 +283,7 @@ static always_inline void *room_to_copy(const found_t *f, size_t size) {
   return block != NULL ? block : fast_malloc(size);
 }
 
-/* What this heap keeps may make room, and what is free of spans. */
+/* What this heap keeps may make room, and so may free pages of spans. */
 static out_of_line bool give_room_to_grow(size_t more) {
   heap_t *h = budget_is_spent(more) ? heap_enter_own() : NULL;
   if (h != NULL && runs_may_give_room(h, more)) heap_flush_bins(h), magazine_empty(h);
@@ -292,8 +291,8 @@ static out_of_line bool give_room_to_grow(size_t more) {
   return option_get(OPTION_memory_limit) != 0 && runs_give_room(more);
 }
 
-/* At the hard limit there is no room for a copy, but perhaps for what the block grows by. The
- * attempt to copy may have made it. */
+/* At the hard limit there is no room for a copy, but perhaps for the growth alone. The attempt to
+ * copy may have made that room. */
 static cold void *grow_at_limit(const found_t *f, void *p, size_t size) {
   if (is_small(f) || is_fixed(f) || size <= f->usable) return NULL;
   size_t more = align_up(size - f->usable, f->is_run ? SPAN_PAGE : SLICE_SIZE);
@@ -301,7 +300,7 @@ static cold void *grow_at_limit(const found_t *f, void *p, size_t size) {
   return resize_in_place(f, p, size) ? p : resize_by_moving_pages(f, p, size);
 }
 
-/* There is no memory for a shorter one: of pages it keeps as few as it can. */
+/* There is no memory for a shorter block: this one keeps as few pages as it can. */
 static cold void stay_longer(const found_t *f, void *p, size_t size) {
   size_t least = max_size(size, SMALL_MOST + 1);
   bool has_pages = !is_small(f) && !is_fixed(f) && least <= f->usable;
@@ -319,7 +318,7 @@ typedef struct {
   bool is_copied; /* false: the old block has moved, or is this one */
 } resized_t;
 
-/* A block that becomes smaller stays if there is no memory for another. */
+/* A block that shrinks stays if there is no memory for another. */
 static always_inline resized_t resize_elsewhere(const found_t *f, void *p, size_t size) {
   void *block = NULL;
   if (!is_small(f) && !is_fixed(f)) {
@@ -335,7 +334,7 @@ static always_inline resized_t resize_elsewhere(const found_t *f, void *p, size_
   return (resized_t){block, true};
 }
 
-/* Out of line: what it needs of the stack is free again when the old block is freed. */
+/* Out of line: its stack is free again when the old block is freed. */
 static out_of_line resized_t resize(void *p, size_t size, const char *call) {
   found_t f = find(p, call);
   if (size > PTRDIFF_MAX) return (resized_t){NULL, false};

@@ -1,26 +1,26 @@
 /* sleepers.c - what the heaps of sleeping threads keep, taken without their help      layer 6: heap
  * Contract: sleepers.h.
  *
- * The fast paths of a thread set a mark, and then read words of its heap and of its slabs. Whoever
- * closes these words can find out whether a call was past them already. Two fences for all threads,
- * which the system makes, take the place of those that the fast paths do not have:
- *   1. The heap's flag is set. After a fence its `busy` is looked at, and whether it still is that
- *      thread's own. From here on the thread's slow calls leave the heap alone and use its next
- *      one, as a handler's do. Nobody else can come to have it.
- *   2. The words are closed: no bin has a block, no list has room, no slab is the heap's, and no
- *      chain is there. After a fence no fast call begins that gets past them. One that did before
- *      has left its mark, or ended. If it ended, a bin or a list is not as it was closed.
- * If no mark is there and all is closed, what the heap keeps is the taker's. It moves that to a
- * heap of its own and ends this one, like a dead thread's.
+ * A thread's fast paths set a mark, and then read words of its heap and its slabs. A thread that
+ * closes these words can find out whether a call had passed them already. The fast paths have no
+ * fences; two fences for all threads, made by the system, take their place:
+ *   1. The taker sets the heap's flag. After a fence it looks at `busy`, and whether the heap is
+ *      still that thread's own. From here on the thread's slow calls leave the heap alone and use
+ *      its next one, as a handler's do. Nobody else can get the heap.
+ *   2. The taker closes the words: no bin has a block, no list has room, the heap owns no slab and
+ *      has no chain. After a fence no new fast call gets past them. An earlier one that did has
+ *      left its mark, or has ended. If it has ended, a bin or a list is no longer closed.
+ * If there is no mark and all is closed, what the heap keeps belongs to the taker. The taker moves
+ * it to a heap of its own and ends that one, like a dead thread's.
  *
- * A heap that is in use is opened again, and what its thread has changed meanwhile stays. A fast
- * free looks at a list's room, and then changes it with one instruction. It may read the room
- * closed, and store it when it is open again. So after a third fence what is closed is opened once
- * more.
+ * If the heap is in use, the taker opens it again, and what its thread has changed meanwhile stays.
+ * A fast free looks at a list's room, and then changes it with one instruction. It may read the
+ * room closed, and store it after the room is open again. So after a third fence the taker opens
+ * once more what is closed.
  *
  * Sync:    S-taken  the thread leaves its call -> the fence -> the taker looks for its mark.
  *
- * All of it is relaxed. The fences order what is read of other threads, and within a thread x86-64
+ * All of it is relaxed. The fences order what a thread reads of others, and within a thread x86-64
  * keeps the order of stores and of loads. On other processors no heap is taken. */
 #include "sleepers.h"
 
@@ -30,28 +30,28 @@
 
 enum {
   TOGETHER = 16,        /* heaps that share their fences */
-  SLEEPER_LOOKS = 1024, /* places that one look goes through */
-  SLEEP_MS = 10000,     /* from one look at a heap to the next */
+  SLEEPER_LOOKS = 1024, /* places that one look checks */
+  SLEEP_MS = 10000,     /* between two looks at a heap */
   IDLE_BITS = 15,       /* what a heap's `idle` holds */
 };
 
 typedef struct {
-  heap_t *heap; /* NULL: let go of */
-  heap_t *to;   /* where what it keeps goes, if it is closed */
+  heap_t *heap; /* NULL: the taker has let go of it */
+  heap_t *to;   /* if it is closed: the heap that receives what it keeps */
   size_t number;
-  uint64_t word;     /* of its place in users.c, as it was chosen */
+  uint64_t word;     /* its place's in users.c, when it was chosen */
   const void *marks; /* likewise */
-  held_t held;       /* of one that is moved: what it holds, and what was moved before */
+  held_t held;       /* when moved: what it holds, and what was moved before */
 } sleeper_t;
 
 static sleeper_t sleepers[TOGETHER];
-/* 1: a thread takes, of this process if users.c says so, or of a parent's. relaxed: it alone writes
- * it, or who comes after it */
+/* 1: a thread is taking; of this process if users.c says so, else of a parent's. relaxed: only that
+ * thread writes it, or its successor */
 static atomic32_t is_taking;
 
 /* ---- one heap -------------------------------------------------------------------------------- */
 
-/* Of a heap that may be anybody's by now: its own fields are there, if only as zeros. */
+/* Anybody may have the heap by now. Its fields are there in any case, if only as zeros. */
 static bool keeps_anything(const heap_t *h) {
   const heap_own_t *own = (heap_own_t *)plain_load_relaxed((const uintptr_t *)&h->own);
   if (own == NULL || h->put_off != 0 || h->singles + h->run_slices + h->keeps_pages != 0)
@@ -67,14 +67,14 @@ static bool choose_sleeper(sleeper_t *s, size_t number, uint64_t me) {
   bool is_claimed;
   heap_t *h = thread != 0 && thread != me && marks != NULL ? pool_at(number, &is_claimed) : NULL;
   if (h == NULL || heap_is_taken(h) || !keeps_anything(h)) return false;
-  if (!os_thread_is_asleep(os_thread_half(thread))) return false; /* it would only be disturbed */
+  if (!os_thread_is_asleep(os_thread_half(thread))) return false; /* we would only disturb it */
   *s = (sleeper_t){h, NULL, number, word, marks, {0, 0}};
   signal_fence();
   atomic8_store_relaxed(&h->is_taken, TAKEN_CHOSEN);
   return true;
 }
 
-/* Its thread has ended meanwhile, if it says so, and left the heap to the taker. */
+/* If the heap says so, its thread has ended meanwhile, and left the heap to the taker. */
 static void let_go_of(sleeper_t *s) {
   heap_t *h = s->heap;
   if (h == NULL) return;
@@ -87,20 +87,20 @@ static void let_go_of(sleeper_t *s) {
     atomic8_store_relaxed(&h->is_taken, TAKEN_NOT);
   }
   signal_fence();
-  s->heap = NULL; /* only now: a child of fork opens what is noted here */
+  s->heap = NULL; /* only now: a child of fork opens the heaps noted here */
   if (taken != TAKEN_LEFT) return;
   owned_recount(h);
   heap_end_another(h);
 }
 
-/* What its thread knows of it. False: that is not known; or the heap is not its own. The words lie
- * where the thread keeps its own, which may be gone. */
+/* Reads what its thread knows of it. False: unknown, or the heap is not the thread's own. The words
+ * lie in the thread's own storage, which may be gone. */
 static bool read_here(const sleeper_t *s, const heap_t *h, heap_here_t *here) {
   return os_copy(here, s->marks, sizeof *here) && atomic_ptr_load_relaxed(&here->heap) == h &&
          here->is_closed == 0;
 }
 
-/* No slow call of its thread is under way, and it still is that thread's. */
+/* No slow call of its thread is under way, and the thread still has it. */
 static bool is_left_alone(const sleeper_t *s, const heap_t *h) {
   heap_here_t here;
   bool is_alone = plain8_load_relaxed(&h->busy) == 0 && users_word(s->number) == s->word &&
@@ -120,7 +120,7 @@ static void set_owners(slab_t *first, void *owner) {
     atomic_ptr_store_relaxed(&s->owner, owner);
 }
 
-/* Closes the words, or opens them: what its thread has changed since stays. */
+/* Closes or opens the words. What its thread has changed since stays. */
 static void set_words(heap_t *h, bool is_open) {
   for (unsigned c = 0; (c = heap_next_class(h, c)) != 0;) { /* Bound: the classes */
     uintptr_t first = plain_load_relaxed(&h->bin[c]);
@@ -134,7 +134,7 @@ static void set_words(heap_t *h, bool is_open) {
   outbox_set_closed(h, !is_open);
 }
 
-/* Is none open? */
+/* Are all words closed? */
 static bool are_closed(const heap_t *h) {
   for (unsigned c = 0; (c = heap_next_class(h, c)) != 0;) { /* Bound: the classes */
     if (heap_bin_has_block(plain_load_relaxed(&h->bin[c]))) return false;
@@ -145,8 +145,8 @@ static bool are_closed(const heap_t *h) {
 
 /* ---- moving ---------------------------------------------------------------------------------- */
 
-/* From here on its thread does not read its lists, also not to add up what they hold. False: it is
- * about to, or has ended. */
+/* From here on its thread does not read its lists, not even to add up their bytes. False: the
+ * thread is about to, or has ended. */
 static bool begin_to_move(sleeper_t *s, heap_t *h) {
   uint8_t chosen = TAKEN_CHOSEN, moving = (uint8_t)(TAKEN_MOVING + (s - sleepers));
   s->held = held_in_all(h);
@@ -158,8 +158,8 @@ static void count_idle(heap_t *h, const slab_t *first, int sign) {
     if (s->idleness == SLAB_IDLE) h->idle = (unsigned)(h->idle + sign) & IDLE_BITS;
 }
 
-/* First it is gone here, then it is there. A child of fork that is made before all is moved loses
- * what was. */
+/* Clears the old heap before it fills the new one. A child of fork made before all is moved loses
+ * what already was. */
 static void move_class(heap_t *h, heap_t *to, unsigned c) {
   uintptr_t bin = h->bin[c] & ~BIN_CLOSED, returned = h->aside->returned[c];
   uint16_t most = h->returned_most[c], room = h->returned_room[c] & (uint16_t)~ROOM_CLOSED;
@@ -183,7 +183,7 @@ static void move_class(heap_t *h, heap_t *to, unsigned c) {
   if (unlikely(sample_was_started())) sample_move_bin(to, h, c);
 }
 
-/* The heap to which it goes keeps nothing yet. */
+/* The heap that receives it keeps nothing yet. */
 static void move_all(sleeper_t *s, heap_t *h) {
   heap_t *to = s->to;
   /* Bound: the classes, here and below */
@@ -199,7 +199,7 @@ static void move_all(sleeper_t *s, heap_t *h) {
 
 /* ---- several heaps --------------------------------------------------------------------------- */
 
-/* A heap with nothing in it, which is busy: should it be left halfway, others let it be. */
+/* An empty heap, marked busy so that others leave it alone if we stop halfway. */
 static heap_t *claim_empty(void) {
   heap_t *to = pool_claim();
   if (to == NULL) return NULL;
@@ -210,7 +210,7 @@ static heap_t *claim_empty(void) {
   return to;
 }
 
-/* Its thread may go on before all that it kept has gone back. */
+/* The old heap's thread may go on before all of this has gone back. */
 static void end_moved(sleeper_t *s) {
   heap_t *to = s->to;
   if (to == NULL) return;
@@ -224,7 +224,7 @@ static bool chosen_is_valid(const sleeper_t *s) {
   return true;
 }
 
-/* Each step is done for all of the first `n`, and then there is a fence. */
+/* Does each step for all of the first `n`, and then a fence. */
 static void take_first(size_t n) {
   bool is_any_open = false, is_fenced = os_fence_threads(); /* S-taken */
   for (sleeper_t *s = sleepers; s < sleepers + n; s++) {
@@ -257,7 +257,7 @@ static void take_first(size_t n) {
 
 /* ---- in a child of fork ---------------------------------------------------------------------- */
 
-/* The fork came in the middle of moving: what the heap has is not what it counts. */
+/* The fork interrupted a move: the heap's counts are not what it has. */
 static void recount(heap_t *h) {
   h->idle = 0;
   for (unsigned c = 0; (c = heap_next_class(h, c)) != 0;) { /* Bound: the classes, and below */
@@ -273,8 +273,8 @@ static void recount(heap_t *h) {
   magazine_recount(h);
 }
 
-/* What was moved whole, or left by its thread, is found like a heap of the parent's, unless it was
- * being ended. Of a heap that was being moved the rest stays. */
+/* A heap that was moved whole, or left by its thread, is found like a heap of the parent's, unless
+ * it was being ended. If a heap was being moved, the rest stays in it. */
 static out_of_line void adopt(sleeper_t *s) {
   heap_t *h = s->heap;
   if (h == NULL && s->to != NULL) {
@@ -292,7 +292,7 @@ static out_of_line void adopt(sleeper_t *s) {
   atomic8_store_relaxed(&h->is_taken, TAKEN_NOT);
   s->heap = NULL;
   if (taken == TAKEN_LEFT)
-    users_leave_behind(s->number, USERS_PARENTS); /* last: it is found then */
+    users_leave_behind(s->number, USERS_PARENTS); /* last: others find it then */
 }
 
 /* ---- one at a time --------------------------------------------------------------------------- */
@@ -307,7 +307,7 @@ static void let_others_take(void) {
   users_end_taking();
 }
 
-/* What is found then is of a parent, whose thread is not there in this process. */
+/* Heaps found then are a parent's, whose thread does not exist in this process. */
 static bool take_alone(void) {
   if (!users_begin_taking()) return false;
   if (atomic32_load_relaxed(&is_taking) != 0)
@@ -316,7 +316,7 @@ static bool take_alone(void) {
   return true;
 }
 
-/* No signal of others interrupts who takes, to jump away or to fork in the middle. */
+/* No signal from others can make the taker jump away or fork in the middle. */
 static bool begin_taking(taking_t *t) {
   if (!HEAPS_CAN_BE_TAKEN || !users_are_known() || users_are_taking()) return false;
   t->me = os_thread();
@@ -341,8 +341,8 @@ void sleepers_end_parents(void) {
   os_release_signals(signals);
 }
 
-/* Has the thread of the heap at that place not run since the last look? For the background thread,
- * which notes its processor time; the lowest bit is set. */
+/* Has the thread of the heap at that place not run since the last look? Only for the background
+ * thread, which notes each thread's processor time, with the lowest bit set. */
 static out_of_line bool has_not_run(size_t number) {
   static uint32_t *spent_at;
   uint64_t thread = users_thread(number);
@@ -354,7 +354,7 @@ static out_of_line bool has_not_run(size_t number) {
   return before == spent_at[number];
 }
 
-/* Of the places from `first` on, before `end`. */
+/* Takes from the places from `first` to before `end`. */
 static void take_between(size_t first, size_t end, uint64_t me, bool only_if_not_run) {
   size_t n = 0;
   for (size_t number = first; number < end && number < pool_size(); number++) {
@@ -389,7 +389,7 @@ void sleepers_look(void) {
 
 held_t sleepers_held(heap_t *h) {
   uint8_t taken = atomic8_load_relaxed(&h->is_taken);
-  for (;;) { /* Progress: another round means that the taker went on */
+  for (;;) { /* Progress: another round means that the taker has moved on */
     if (taken == TAKEN_CHOSEN && !atomic8_cas_relaxed(&h->is_taken, &taken, TAKEN_REFUSED))
       continue;
     if (taken < TAKEN_MOVING) return held_in_all(h);
@@ -401,7 +401,7 @@ held_t sleepers_held(heap_t *h) {
   }
 }
 
-/* The taker ends it: nobody is to find it by its word, or what stood in for it by way of it. */
+/* The taker ends it: nobody must find it by its word, nor by way of it its stand-in. */
 bool sleepers_leave(heap_t *h) {
   if (likely(!heap_is_taken(h))) return false;
   held_t held = sleepers_held(h);
@@ -409,7 +409,7 @@ bool sleepers_leave(heap_t *h) {
   users_leave(heap_number(h));
   atomic_ptr_store_relaxed(&h->nested, NULL);
   signal_fence();
-  while (taken != TAKEN_NOT) { /* Progress: the taker went on */
+  while (taken != TAKEN_NOT) { /* Progress: the taker has moved on */
     if (!atomic8_cas_relaxed(&h->is_taken, &taken, TAKEN_LEFT)) continue;
     held_take_off(held);
     return true;

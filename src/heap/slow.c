@@ -13,8 +13,8 @@ void heap_note_longer(void) {
   if (atomic32_load_relaxed(&heap_longer) == 0) atomic32_store_relaxed(&heap_longer, 1);
 }
 
-/* Memory is short: what the heap keeps may make room, and at the hard limit free pages between
- * large blocks. A block with a mapping of its own is helped at the hard limit alone. */
+/* Memory is short. What the heap keeps may make room, and at the hard limit so may free pages
+ * between large blocks. Both help a block with its own mapping only at the hard limit. */
 static cold bool clear_room(heap_t *h, size_t size, size_t alignment) {
   bool is_huge = large_is_huge(size, alignment);
   size_t slices = align_up(max_size(size, 1), SLICE_SIZE);
@@ -25,7 +25,7 @@ static cold bool clear_room(heap_t *h, size_t size, size_t alignment) {
   return runs_give_room(slices) || !is_huge;
 }
 
-/* Behind guards, if they are wanted and can be had. */
+/* Allocates between guards, if they are due and a slot is free. */
 static void *allocate_guarded(heap_t *h, unsigned c, size_t size, size_t alignment) {
   size_t counted = c != SAMPLE_LARGE ? class_size(c) : align_up(size, os_page_size());
   if (!sample_find_point(h, c, counted)) return NULL;
@@ -34,8 +34,8 @@ static void *allocate_guarded(heap_t *h, unsigned c, size_t size, size_t alignme
   return block;
 }
 
-/* The block, if it is a large one, or stands for one of class `c` and is to be sampled. NULL: it is
- * not, or there is no memory for it: one of the class will do. */
+/* Allocates a large block, or one that stands for a block of class `c` that must be sampled. NULL:
+ * no sample is due, or there is no memory for it: one of the class will do. */
 static cold void *allocate_sampled(heap_t *h, unsigned c, size_t size, size_t alignment) {
   bool is_small = c != SAMPLE_LARGE;
   if (heap_tag(h) != NULL && index_cell(h) == NULL) return NULL; /* sampling began just now */
@@ -65,9 +65,9 @@ static always_inline void *allocate_once(heap_t *h, unsigned c, size_t size, siz
   return block;
 }
 
-/* The hard limit is reached. What has to be said or undone then needs a little. A handler that
- * interrupted the allocator may have it at once, a thread after a call of its own was refused. It
- * is one slab of 64 KiB, for blocks of this size, until memory is below the limit again. */
+/* The hard limit is reached, but error reports and clean-up still need a little memory. A handler
+ * that interrupted the allocator may have it at once, a thread once a call of its own was refused.
+ * It is one slab of 64 KiB, for blocks of this size, until memory is below the limit again. */
 enum { RESERVED_SIZE = 1024 };
 static cold bool open_reserve(heap_t *h, size_t size, size_t alignment) {
   bool is_handler = h != heap_of_thread(), was_closed = h->reserve == RESERVE_DENIED;
@@ -76,7 +76,7 @@ static cold bool open_reserve(heap_t *h, size_t size, size_t alignment) {
   if ((was_closed && !is_handler) || size > RESERVED_SIZE || alignment > CLASS_STEP) return false;
   if (h->reserve == RESERVE_GRANTED && !magazine_add_reserve(h)) return false;
   h->reserve = RESERVE_USED;
-  heap_note_longer(); /* than what was asked for */
+  heap_note_longer(); /* longer than what was asked for */
   return true;
 }
 
@@ -99,7 +99,7 @@ static always_inline void *allocate_or_clear_room(heap_t *h, size_t size, size_t
   void *block = allocate_once(h, c, size, alignment, is_programs);
   if (likely(block != NULL) || !clear_room(h, size, alignment)) return block;
   block = allocate_once(h, c, size, alignment, is_programs);
-  /* What freehold allocates for itself is a slab's: heap_malloc_own counts it as such. */
+  /* What freehold allocates for itself must be in a slab: heap_malloc_own counts it as such. */
   if (block == NULL && c != 0 && is_programs) block = take_run_instead(h, alignment);
   if (likely(block != NULL) || !open_reserve(h, size, alignment)) return block;
   return heap_malloc_class(h, class_of(RESERVED_SIZE));
@@ -139,7 +139,7 @@ static always_inline void *enter_and_allocate(size_t alignment, size_t size) {
   if (unlikely(size > PTRDIFF_MAX)) return NULL;
   void *block;
   bool is_second = false, may_be_in_own;
-  do { /* Bound: two rounds, the second if what stood in had none, at a limit */
+  do { /* Bound: two rounds, the second if the stand-in had no memory, at a limit */
     heap_t *h = heap_enter();
     if (h == NULL) return NULL;
     block = allocate_or_clear_room(h, size, alignment, true);

@@ -1,6 +1,6 @@
 /* stats.c - adds up what is counted everywhere                                        layer 6: heap
- * Contract: stats.h. Every count is a relaxed word that its writer keeps for itself; here they are
- * added, so figures of running threads may be a moment apart. */
+ * Contract: stats.h. Every count is a relaxed word with one writer. Adding them up here takes time,
+ * so figures of running threads may be a moment apart. */
 #include "stats.h"
 
 #include "../os/container.h"
@@ -8,7 +8,7 @@
 #include "enter.h"
 #include "visit.h"
 
-/* What the rows have, without what heaps count for themselves. */
+/* The rows' counters, without what heaps count themselves. */
 static void add_counters(fh_stats_t *stats, const os_usage_t *usage) {
 #define STATS_COUNTER(counter) atomic64_load_relaxed(&counter)
 #define STATS_TALLIED(count) slab_tally_sum(count)
@@ -21,7 +21,7 @@ static void add_counters(fh_stats_t *stats, const os_usage_t *usage) {
   FH_STATISTICS(STATS_ADD, )
 }
 
-/* The rows that are of HEAPS. */
+/* The rows of HEAPS. */
 static void add_heap(fh_stats_t *stats, const heap_t *h) {
   stats->large_live += atomic64_load_relaxed(&h->large_live);
   stats->large_allocated += atomic64_load_relaxed(&h->large_allocated);
@@ -52,7 +52,7 @@ static void add_heaps(fh_stats_t *stats) {
     heap_t *h = pool_at(i, &is_claimed);
     if (h == NULL || !heap_was_used(h)) continue;
     stats->heaps++;
-    stats->threads += is_claimed && heap_tag(h) == NULL; /* nested ones and those left behind too */
+    stats->threads += is_claimed && heap_tag(h) == NULL; /* including nested and left-behind ones */
     add_heap(stats, h);
     for (unsigned c = 1; c < CLASS_COUNT; c++) stats->classes[c - 1].allocated += heap_binned(h, c);
   }
@@ -77,8 +77,8 @@ static void add_classes(fh_stats_t *stats) {
   total->peak = slab_taken_peak(0, total->live);
 }
 
-/* Its own head and slices, and nothing else that lies in the window. Slices that are free and clean
- * are in no memory (A3): a program may have had much more. */
+/* Its own head and slices, and nothing else in the window. Free clean slices are in no memory (A3),
+ * so they are skipped: a program may have had much more. */
 static void add_resident(fh_stats_t *stats, const arena_t *a) {
   size_t mapped = min_size(atomic64_load_relaxed(&a->mapped), WINDOW_SLICES);
   bool clean_is_resident = a->is_pinned || option_get(OPTION_arena_populate);
@@ -115,7 +115,7 @@ static void add_mappings(fh_stats_t *stats) {
   stats->metadata += pool_metadata();
 }
 
-/* What lies on the private lists of the slabs that the heap owns: the sums have it as live. */
+/* Blocks on the private lists of the heap's own slabs: the sums count them as live. */
 static void subtract_private(const heap_t *h, uint64_t *live, uint64_t *free) {
   for (unsigned c = 1; c < CLASS_COUNT; c++)
     for (slab_t *s = owned_first(h, c); s != NULL; s = s->next) { /* Bound: owned slabs */
@@ -155,11 +155,11 @@ void heap_stats(fh_stats_t *stats) {
 /* ---- heap by heap ---------------------------------------------------------------------------- */
 
 typedef struct {
-  heap_stats_t *of; /* by the number of the heap */
+  heap_stats_t *of; /* by heap number */
   size_t count;
 } each_t;
 
-/* NULL: nobody's slab, or whoever had it has gone. */
+/* NULL: nobody owns the slab, or its owner is gone. */
 static heap_stats_t *sums_of_owner(const each_t *all, const slab_t *s) {
   const heap_t *h = slab_owner(s);
   bool is_claimed;

@@ -9,13 +9,13 @@
 #include "../support/stats.h"
 
 hidden void heap_stats(fh_stats_t *stats); /* visits every slab */
-/* For one heap; the struct comes from the table. */
+/* For one heap; the table defines the struct. */
 #define HEAP_STATS_FIELD(name, ...) int64_t name;
 typedef struct {
   FH_HEAP_STATISTICS(HEAP_STATS_FIELD)
 } heap_stats_t;
-/* Calls `row` with each heap that is in use, or of which something is left, in the order of their
- * numbers. With none, if there is no memory for the sums. Visits every slab. */
+/* Calls `row` with each heap that is in use or has left something, in the order of their numbers;
+ * with none if there is no memory for the sums. Visits every slab. */
 typedef void heap_stats_row_t(const heap_stats_t *stats, void *context);
 hidden void heap_stats_each(heap_stats_row_t *row, void *context);
 /* Bytes of live blocks, and free blocks of slabs, without a visit. */

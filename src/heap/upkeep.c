@@ -16,7 +16,7 @@ void heap_collect(bool force) {
   heap_give_up_own();
   if (force) heap_end_dead();
   if (force) sleepers_take_all();
-  /* Bound: those that rest now; threads may go on ending */
+  /* Bound: heaps that rest now; threads may go on ending */
   for (uint32_t n = pool_resting_pages(); n > 0 && heap_end_rest(); n--) continue;
   purge_tick();
   frames_tick();
@@ -26,24 +26,24 @@ void heap_collect(bool force) {
   pool_discard_kept();
   sparse_collect();
   purge_all();
-  if (os_is_space_limited()) arena_unmap_free(); /* what others map counts for the limit, too */
+  if (os_is_space_limited()) arena_unmap_free(); /* the limit counts what others map, too */
 }
 
 enum {
   NAP_LEAST = 20, /* ms */
   NAP_MOST = 1000,
-  QUIET_MS = 10000,   /* so long no slice and no slab came, went or was let go of */
-  COLLECT_TIMES = 16, /* under pressure: the pause is so many times as long as it took */
+  QUIET_MS = 10000,   /* no slice or slab came, went or was let go of for so long */
+  COLLECT_TIMES = 16, /* under pressure: the pause is so many times as long as the work */
   COLLECT_MS = 60000, /* and no longer than this */
 };
 
-/* relaxed: it is compared with what it was. */
+/* relaxed: only compared with its last value. */
 static uint64_t count_changes(void) {
   return slab_tally_sum(TALLY_PUBLICATIONS) + atomic64_load_relaxed(&arena_counts.purged) +
          atomic64_load_relaxed(&arena_counts.committed);
 }
 
-/* It takes time in proportion to the process. */
+/* Takes time in proportion to the process. */
 static void collect_now_and_then(void) {
   static pace_t collections;
   uint32_t began = os_now_ms(), now;
@@ -57,9 +57,9 @@ static void background(void) {
   uint64_t seen = 0;
   uint32_t since = os_now_ms();
   bool is_collected = false;
-  for (;;) { /* Bound: none, it is a thread of its own */
+  for (;;) { /* Bound: none, this has its own thread */
     int64_t delay = option_get(OPTION_purge_delay_ms);
-    bool may_purge = delay >= 0;                      /* never: until that is changed */
+    bool may_purge = delay >= 0;                      /* never, until the option changes */
     if (!may_purge || is_collected) delay = NAP_MOST; /* a program that sleeps is seldom woken */
     os_sleep_ms((uint32_t)min_size(max_size((size_t)delay, NAP_LEAST), NAP_MOST));
     if (budget_tick(purge_tick()) && may_purge) collect_now_and_then();
@@ -88,7 +88,7 @@ void heap_start(void) {
 
 /* ---- at exit --------------------------------------------------------------------------------- */
 
-enum { LAST_LOOKS = 1 << 14 }; /* free blocks that are looked at */
+enum { LAST_LOOKS = 1 << 14 }; /* free blocks to look at */
 
 static void look_at_list(uintptr_t block, size_t *looks) {
   for (uintptr_t next; block != 0 && *looks > 0; block = next, --*looks) { /* Bound: LAST_LOOKS */

@@ -8,6 +8,6 @@
 
 hidden void heap_collect(bool force); /* fh_collect */
 hidden void heap_start(void);         /* at load: what a handler must not do first */
-/* At exit: `fatal` if somebody wrote where a free block of the calling thread's lists has its link
- * or its key. */
+/* At exit: `fatal` if somebody overwrote the link or key of a free block on the calling thread's
+ * lists. */
 hidden void heap_check_last(void);

@@ -1,9 +1,9 @@
 /* visit.c - every slab and every live block, without stopping anyone                  layer 6: heap
  * Contract: visit.h.
- * Threads: any. What others do meanwhile may or may not be seen. Descriptors are never unmapped,
- *          blocks not while their keys are read (S-read). A free block has a key, is fresh
- *          (fresh.h) or lies on a hole (S-visit). In a live block a word of the program's stands in
- *          the place of the key: docs/concurrency.md says why it may be read. Large and huge blocks
+ * Threads: any. A visit may or may not see what others do meanwhile. Descriptors are never
+ *          unmapped, and blocks are not while their keys are read (S-read). A free block has a key,
+ *          is fresh (fresh.h) or lies on a hole (S-visit). A live block has a word of the program's
+ *          in place of the key: docs/concurrency.md says why it may be read. Large and huge blocks
  *          are not read. */
 #include "visit.h"
 
@@ -30,7 +30,7 @@ bool visit_slabs(visit_slab_t *visit, void *context) {
 }
 
 typedef struct {
-  const heap_t *lane; /* whose slabs alone are visited, or NULL */
+  const heap_t *lane; /* only its slabs are visited; or NULL */
   visitor_t to;
 } blocks_visit_t;
 
@@ -41,14 +41,14 @@ static bool show_block(const visitor_t *to, void *block, size_t size) {
 
 enum { AT_ONCE = 64 };
 
-/* A bit for each of the next `n` blocks of a slab that is not free. None if the slice has become
- * something else, for then it may be in no memory. */
+/* A bit for each of a slab's next `n` blocks that is not free. None if the slice has become
+ * something else, as it may be in no memory then. */
 static uint64_t live_mask(const slab_t *s, uint32_t word, uintptr_t block, size_t n) {
   uint64_t live = 0, fresh = atomic64_load_acquire(&s->fresh); /* S-visit */
   arena_read_begin(arena_described(s));
   for (size_t i = 0; i < n && slab_word(s) == word; i++, block += class_size(word)) {
     if ((fresh & fresh_bit(block)) != 0 || slab_block_is_free(s, block)) continue;
-    if (!block_is_free(block)) live |= (uint64_t)1 << i; /* else a hole was filled since */
+    if (!block_is_free(block)) live |= (uint64_t)1 << i; /* else a hole has been filled since */
   }
   arena_read_end(arena_described(s));
   return live;
@@ -59,16 +59,16 @@ static bool visit_span(const slab_t *s, const visitor_t *to) {
   unsigned pages;
   for (size_t at = 0; at < SPAN_SIZE; at += SPAN_PAGE) { /* Bound: its pages */
     void *run = span_find(base + at, &pages);
-    if (slab_word(s) != SLAB_IS_SPAN) return true; /* and what was read is something else's */
+    if (slab_word(s) != SLAB_IS_SPAN) return true; /* and what was read belongs to something else */
     if (run == base + at && !show_block(to, run, (size_t)pages << SPAN_PAGE_SHIFT)) return false;
   }
   return true;
 }
 
 /* The slice may become another slab's at any moment. Its class is what `word` says, and it has no
- * more blocks than lie in the slice. A block is among a heap's fresh ones or has a key before
- * `carved` counts it, and has a key before it leaves the fresh ones (S-visit). Read in that order
- * it is seen as one of both, or is the program's. */
+ * more blocks than fit the slice. A block is among a heap's fresh ones or has a key before `carved`
+ * counts it, and it has a key before it leaves the fresh ones (S-visit). So reading in that order
+ * shows it as one of the two, unless the program has it. */
 static bool visit_blocks_of(slab_t *s, uint32_t word, void *context) {
   const blocks_visit_t *v = context;
   char *base = (char *)slab_base(s);
@@ -96,7 +96,7 @@ static bool visit_one(slab_t *large, huge_t *huge, void *context) {
   return show_block(&v->to, (void *)slab_base(large), atomic64_load_relaxed(&large->size));
 }
 
-/* Somebody else's lane has lists that may change: its slabs are looked for among all. */
+/* Lists of somebody else's lane may change: looks for the lane's slabs among all slabs instead. */
 bool heap_visit_lane(const heap_t *lane, bool is_mine, const visitor_t *to) {
   blocks_visit_t visit = {lane, *to};
   if (!index_each(lane, visit_one, &visit)) return false;
@@ -107,7 +107,7 @@ bool heap_visit_lane(const heap_t *lane, bool is_mine, const visitor_t *to) {
   return true;
 }
 
-/* What the calling thread freed last says so. */
+/* Marks as free what the calling thread freed last. */
 static void put_last_frees(void) {
   heap_t *h = heap_enter_own();
   if (h == NULL) return;

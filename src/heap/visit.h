@@ -7,14 +7,14 @@
 #include "../../include/freehold/freehold.h"
 #include "../stock/heap.h"
 
-/* `word` is what slab_word said: another slab or none may have taken its place since. */
+/* `word` is from slab_word: another slab or none may have taken its place since. */
 typedef bool visit_slab_t(slab_t *s, uint32_t word, void *context);
 
-/* Calls `visit` for each slab, span and block of slices of all arenas; false as soon as it says
- * so. */
+/* Calls `visit` for each slab, span and block of slices in all arenas; false as soon as it returns
+ * false. */
 hidden bool visit_slabs(visit_slab_t *visit, void *context);
 
-/* What is shown each live block, or else the areas in which they lie. */
+/* Shown each live block, or else the areas that hold them. */
 typedef struct {
   fh_visitor_t *blocks;
   fh_area_visitor_t *areas;
@@ -22,9 +22,9 @@ typedef struct {
 } visitor_t;
 /* Visits all live blocks of the process. */
 hidden bool heap_visit(const visitor_t *to);
-/* Visits those of a lane. `is_mine`: the caller is in it. */
+/* Visits a lane's live blocks. `is_mine`: the caller is in the lane. */
 hidden bool heap_visit_lane(const heap_t *lane, bool is_mine, const visitor_t *to);
 
-/* Calls `visitor` with each sampled block that lives. Time in proportion to the memory mapped. */
+/* Calls `visitor` with each live sampled block. Takes time in proportion to the mapped memory. */
 typedef void sampled_visitor_t(const sampled_t *block, void *context);
 hidden void heap_visit_sampled(sampled_visitor_t *visitor, void *context);

@@ -13,24 +13,24 @@ typedef struct {
 
 enum {
   EMPTY_OPEN = (sizeof(empty_t) + PAGE_ANYWHERE - 1) / PAGE_ANYWHERE * PAGE_ANYWHERE,
-  EMPTY_FIRST = EMPTY_OPEN + PAGE_ANYWHERE, /* what lies before the first block is closed too */
+  EMPTY_FIRST = EMPTY_OPEN + PAGE_ANYWHERE, /* the page before the first block is closed too */
   EMPTY_END = EMPTY_FIRST + EMPTY_WORDS * 64 * EMPTY_ALIGNMENT,
 };
 
-/* relaxed: what lies there is zero; the window's tenant says whether it is open */
+/* relaxed: the record begins as zero; the window's tenant says whether it is open */
 static atomic_ptr_t empty_record;
-static atomic32_t is_refused; /* relaxed: then nobody asks again */
+static atomic32_t is_refused; /* relaxed: once set, nobody asks again */
 LAYOUT_VARIABLE(empty_record);
 LAYOUT_SIZE(empty_t);
 
-/* NULL: there is none, or not yet. */
+/* NULL: there is none, or none yet. */
 static empty_t *find_record(void) {
   void *at = atomic_ptr_load_relaxed(&empty_record);
   uintptr_t tenant = map_find(at);
   return at != NULL && map_kind(tenant) == TENANT_EMPTY ? map_record(tenant) : NULL;
 }
 
-/* It is complete before others see it: a thread that stops here keeps one that nobody misses. */
+/* It is complete before others see it: if a thread stops here, nobody misses its region. */
 static cold empty_t *make_region(void) {
   if (atomic32_load_relaxed(&is_refused) != 0) return NULL;
   void *none = NULL, *window = map_reserve(1, EMPTY_END);
@@ -45,14 +45,14 @@ static cold empty_t *make_region(void) {
   return find_record();
 }
 
-/* The addresses of a word that are not so aligned. */
+/* The bits of a word's addresses that lack this alignment. */
 static uint64_t misaligned(size_t alignment) {
   if (alignment <= EMPTY_ALIGNMENT) return 0;
   size_t apart = alignment / EMPTY_ALIGNMENT;
   return ~(apart < 64 ? ~(uint64_t)0 / (((uint64_t)1 << apart) - 1) : 1);
 }
 
-/* The lowest free address from number `from` on, of those in EMPTY_LOOKS words that are not in
+/* The lowest free address from number `from` on, within EMPTY_LOOKS words and without those in
  * `others`; BITMAP_NONE if there is none. */
 static size_t take_address(empty_t *r, size_t from, uint64_t others) {
   uint64_t passed = others | (((uint64_t)1 << from % 64) - 1);
@@ -68,14 +68,14 @@ static size_t take_address(empty_t *r, size_t from, uint64_t others) {
   return BITMAP_NONE;
 }
 
-/* Each heap goes round, from a place of its own: so an address that was freed rests, and threads
- * seldom meet at one word. Its steps are EMPTY_STEP addresses, so that 16 bits count them. */
+/* Each heap goes round from its own start, so that a freed address rests and threads seldom meet at
+ * one word. Its steps are EMPTY_STEP addresses, so that 16 bits count them. */
 void *empty_malloc(heap_t *h, size_t alignment) {
   enum { HEAPS_APART = 40503 };
   empty_t *r = find_record();
   if (unlikely(r == NULL) && (r = make_region()) == NULL) return NULL;
   uint32_t first = heap_number(h) * HEAPS_APART;
-  /* relaxed: this thread's and its handlers'; whatever stands there, the search decides */
+  /* relaxed: only this thread and its handlers use it; whatever it says, the search decides */
   size_t from = (uint16_t)(first + atomic16_load_relaxed(&h->empty_steps)) * (size_t)EMPTY_STEP;
   size_t n = take_address(r, from, misaligned(alignment));
   size_t next = n != BITMAP_NONE ? n + EMPTY_STEP : align_down(from, 64) + 64 * EMPTY_LOOKS;
@@ -95,7 +95,7 @@ static bool is_live(uint64_t word, size_t n) { return (word >> n % 64 & 1) != 0;
 void empty_free(void *record, void *p, const char *call) {
   empty_t *r = record;
   size_t n = number_of(r, p, call);
-  /* of two threads that free the same one, one sees the other */
+  /* of two threads that free one block, one sees the other */
   uint64_t live = atomic64_and_release(&r->live[n / 64], ~((uint64_t)1 << n % 64)); /* S-bit */
   if (!is_live(live, n)) fatal("double free", p, call);
 }

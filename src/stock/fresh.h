@@ -2,9 +2,9 @@
  * Owns:    `fresh` of slab_t and of a heap.   Called by: stock, heap.   Calls: slab.
  * Threads: the heap's own; any thread reads a slab's bits (S-visit).
  *
- * They lie side by side in their slab, read as zero and are not linked: the first touch of their
- * pages is the program's. They have no key either, so their slab has a bit for each of them that is
- * not handed out, whichever heap borrowed it. */
+ * They lie side by side in their slab, read as zero and are not linked, so that the program is the
+ * first to touch their pages. They have no key either. So their slab has a bit for each one not yet
+ * handed out, whichever heap borrowed it. */
 #pragma once
 
 #include "heap.h"
@@ -25,7 +25,7 @@ static inline fresh_t fresh_unpack(uint64_t word) {
   return (fresh_t){(uintptr_t)(word >> FRESH_SHIFT), (uint16_t)word};
 }
 
-/* All but the first; `c` is their class. */
+/* All except the first; `c` is their class. */
 static inline fresh_t fresh_rest(fresh_t f, unsigned c) {
   return (fresh_t){f.first + class_size(c), f.count - 1};
 }
@@ -49,7 +49,7 @@ static inline void heap_set_fresh(heap_t *h, unsigned c, fresh_t f) {
   ASSERT(c >= MEDIUM_CLASS);
   atomic64_store_relaxed(&h->aside->fresh[c - MEDIUM_CLASS], fresh_pack(f));
 }
-/* The first of these is no longer fresh: it is handed out, or has a key. */
+/* The first of them is no longer fresh: it was handed out, or has a key. */
 static inline void heap_drop_fresh(heap_t *h, unsigned c, fresh_t f) {
   heap_set_fresh(h, c, fresh_rest(f, c));
   atomic64_and_release(&slab_of((void *)f.first)->fresh, ~fresh_bit(f.first)); /* S-visit */

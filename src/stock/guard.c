@@ -7,9 +7,9 @@
 #include "stock.h"
 
 enum {
-  FILLED = 0xA7, /* what a block's pages have beside it */
-  TRIES = 16,    /* slots that are looked at for a block */
-  START_OF = 4,  /* one block of so many stands at the start of its pages */
+  FILLED = 0xA7, /* fills the rest of a block's pages */
+  TRIES = 16,    /* slots to look at for a block */
+  START_OF = 4,  /* one in so many blocks stands at the start of its pages */
 };
 
 /* relaxed: S-stack, by way of sample_was_started */
@@ -65,7 +65,7 @@ static void give_slot(guard_t *g, const guard_slot_t *s) {
   bitmap_release(g->ready, (size_t)(s - g->slots), 1);
 }
 
-/* NULL: none of those that were looked at is free. */
+/* NULL: none of the slots it looked at is free. */
 static guard_slot_t *take_slot(guard_t *g) {
   for (unsigned i = 0; i < TRIES; i++) {
     size_t n = atomic32_add_relaxed(&g->turn, 1) % GUARD_SLOTS;
@@ -128,7 +128,7 @@ void *guard_malloc(const heap_t *h, size_t size, size_t alignment) {
   return block;
 }
 
-/* The first byte that is not as it was filled; `end`: there is none. */
+/* The first byte that no longer has its filling; `end` if there is none. */
 static const unsigned char *first_changed(const void *from, const void *end) {
   const unsigned char *at = from;
   while (at < (const unsigned char *)end && *at == FILLED) at++; /* Bound: a page */

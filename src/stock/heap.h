@@ -1,16 +1,15 @@
 /* heap.h - what one heap holds                                                       layer 5: stock
  * Owns:    heap_t.   Called by: stock, heap, api.
  *          Calls: outbox.c, owned.c, returned.c, magazine.c, sample.c, slab.
- * Threads: a heap is used by one thread at a time: by the thread to which it belongs, or by the
- *          one that is in a first-class heap's lane. A taker moves what a sleeping thread's keeps
- *          (sleepers.h).
+ * Threads: one thread at a time uses a heap: the thread to which it belongs, or for a first-class
+ *          heap's lane the thread in it. A taker moves what a sleeper's heap keeps (sleepers.h).
  * Holds:   H1 `slab_count` is the length of a class's list of slabs, whose first leads to the last
  *             and each other to the one before
- *          H2 a slab on such a list is small, of that class, and the heap's own, in its anchor too
- *          H3 `idle` counts the slabs that say so, of which no block is in use
- *          H4 a class of which the heap has anything, also behind a cut, has its bit in `classes`
- *          H5 a returned list has all the blocks that `returned_most` and `returned_room` say it
- *             has; one more for each fast free that was cut short
+ *          H2 a listed slab is small, of that class, and owned by the heap, in its anchor too
+ *          H3 `idle` counts the slabs marked as idle, and none of their blocks is in use
+ *          H4 a class of which the heap has anything, even behind a cut, has its bit in `classes`
+ *          H5 a returned list has as many blocks as `returned_most` and `returned_room` say, and
+ *             one more for each fast free that was cut short
  *          H6 a chain of the outbox stands where its slab's slice belongs. One in `batch` has its
  *             bit in `slots`. `put_off` counts these, or more; it is 1 if the outbox is wide
  *          H7 a block in a bin or a returned list is free, of that class, and begins where one may
@@ -33,14 +32,14 @@ enum {
 };
 enum { WINDOW_NONE = 1 }; /* no address's window */
 
-/* What a sleeping thread's heap keeps can be taken by another. Words with these bits are closed to
- * the fast paths: a bin counts as empty, a returned list as full, a chain as another slab's. The
- * tests for that are those that they make anyway, for what is not above 0. */
+/* Another thread can take what a sleeper's heap keeps. Words with these bits are closed to the fast
+ * paths: a bin counts as empty, a returned list as full, a chain as another slab's. This costs no
+ * extra test: the fast paths already test for what is not above 0. */
 enum { HEAPS_CAN_BE_TAKEN = HAS_STRONG_ORDER && ADDRESS_BITS > 32 && !SECURE };
 #define BIN_CLOSED ((uintptr_t)HEAPS_CAN_BE_TAKEN << (8 * sizeof(uintptr_t) - 1))
 #define ROOM_CLOSED (1u << 15)
 #define CHAIN_CLOSED ((uintptr_t)1)
-/* `is_taken` of a heap. From TAKEN_MOVING on it is moved, and the taker knows what it held. */
+/* `is_taken` of a heap. From TAKEN_MOVING on its contents move; the taker knows what it held. */
 typedef enum { TAKEN_NOT, TAKEN_CHOSEN, TAKEN_REFUSED, TAKEN_LEFT, TAKEN_MOVING } taken_t;
 static always_inline bool heap_bin_has_block(uintptr_t bin) {
   return HEAPS_CAN_BE_TAKEN ? (intptr_t)bin > 0 : bin != 0;
@@ -52,22 +51,22 @@ enum { CLASS_WORDS = (CLASS_COUNT + 63) / 64 };
 
 typedef struct heap heap_t;
 
-/* A lane's state. One that is visited is as its last user left it: the visitor may have jumped out.
- * The last two tell a collection that is in the lane how its first-class heap ended. */
+/* A lane's state. A visited lane is as its last user left it: the visitor may have jumped out. The
+ * last two tell a collection in the lane how its first-class heap ended. */
 typedef enum { /* clang-format off */
   LANE_NONE, LANE_BUSY, LANE_FREE, LANE_VISITED, LANE_COLLECTED, LANE_DELETED, LANE_DESTROYED
 } lane_state_t; /* clang-format on */
 
-/* The one slice that a heap may have beyond the hard limit. A call that the limit refuses opens it;
- * what opens it once more is memory below the limit. */
+/* The one slice that a heap may have beyond the hard limit. A call that the limit refuses opens the
+ * reserve. It opens again once there is memory below the limit. */
 typedef enum { RESERVE_DENIED, RESERVE_GRANTED, RESERVE_USED } reserve_t;
 
 /* Blocks of one slab that the heap does not own, chained and not yet published. The chain is one
- * word, so that a free that is cut short leaves it whole: first and last block, how many, and how
- * many more until it is due. */
+ * word, so that a free that is cut short leaves it whole. It has the first and last block, how many
+ * there are, and how many more until it is due. */
 typedef struct {
   slab_t *slab;    /* NULL: none */
-  atomic64_t word; /* relaxed: the heap's user's; a word of 64 bits on any processor */
+  atomic64_t word; /* relaxed: the heap's user alone; 64 bits on any processor */
 } batch_t;
 static inline uint64_t batch_word(const batch_t *b) { return atomic64_load_relaxed(&b->word); }
 static inline uintptr_t batch_first(const batch_t *b) { return (uint16_t)batch_word(b); }
@@ -75,62 +74,62 @@ static inline uintptr_t batch_last(const batch_t *b) { return (uint16_t)(batch_w
 static inline unsigned batch_count(const batch_t *b) { return (uint16_t)(batch_word(b) >> 32); }
 /* More may have come than were due, where a handler kept the heap from publishing. */
 static inline bool batch_is_due(const batch_t *b) { return (int64_t)batch_word(b) >> 48 <= 0; }
-/* What another block changes in the chain: the count, and how many are left until it is due. */
+/* What one more block changes in the word: the count, and how many are left until it is due. */
 static const uint64_t batch_one = ((uint64_t)1 << 32) - ((uint64_t)1 << 48);
 
-/* What a heap has set aside: blocks freed and not put back, or borrowed and not used. It
- * lies apart, so that a heap of which little was used touches no page of it. */
+/* What a heap has set aside: blocks freed and not put back, or borrowed and not used. It lies
+ * apart, so that a little-used heap touches no page of it. */
 typedef struct {
   uintptr_t returned[CLASS_COUNT]; /* blocks of slabs that nobody owns: the next bins */
   uint64_t remote;                 /* a bit for each class whose blocks others free */
-  uint64_t given_up; /* a bit for each class that was, and not refilled since: no slab is adopted */
-  uint64_t lots;     /* how often one was drawn, whether to try such a class again */
-  uint64_t slots;    /* a bit for each one of `batch` that was used */
+  uint64_t given_up; /* a bit for each class given up and not refilled since: no slab is adopted */
+  uint64_t lots;     /* how many were drawn to decide whether to try such a class again */
+  uint64_t slots;    /* a bit for each slot of `batch` that was used */
   union {
     batch_t batch[BATCH_SLOTS];
-    uintptr_t fetched[FETCHES]; /* of a wide outbox: blocks that are chained some frees later */
+    uintptr_t fetched[FETCHES]; /* of a wide outbox: blocks to be chained some frees later */
   };
   uintptr_t wide;              /* the slots of a wide outbox, or 0; with BIN_CLOSED: outbox.h */
-  uint16_t wide_last, wide_at; /* the last one's number; the one that is looked at next */
+  uint16_t wide_last, wide_at; /* number of the last slot; the slot to look at next */
   uint16_t crowded;            /* frees since the last refill that found another slab's chain */
-  uint8_t fetches;             /* modulo FETCHES: where the next block goes */
+  uint8_t fetches;             /* modulo FETCHES: the place of the next block */
   uint8_t is_closing : 1;      /* the wide outbox takes no new chains */
   uint8_t put_off_more : 7;    /* how many more chains may wait */
   atomic64_t fresh[CLASS_COUNT - MEDIUM_CLASS]; /* borrowed and never used: fresh.h */
   struct quarantine *quarantine[SECURE];        /* const */
 } aligned_to(64) heap_aside_t;
 
-/* Of a medium class: how often its list of `returned` was made twice as long, and whether it was
- * given up full. */
+/* For a medium class: how often its `returned` list was doubled, and whether it was full when given
+ * up. */
 typedef struct {
   uint8_t doublings : 7, was_short : 1;
 } lengthened_t;
 
-/* What a heap has once it uses more than a few blocks. It lies apart for the same reason. */
+/* What a heap needs once it uses more than a few blocks. It lies apart for the same reason. */
 typedef struct {
-  uint32_t slabs[CLASS_COUNT];     /* slab_number: the slabs that it owns, the one in use first */
-  uint32_t sweep_at, sweep_class;  /* slab_number: a lane's slab to be looked at next; its class */
-  uint8_t slab_count[CLASS_COUNT]; /* how many these are; a lane's may wrap, and decides nothing */
-  int16_t others_lead[MEDIUM_CLASS]; /* whose frees lead in these: owned.c */
+  uint32_t slabs[CLASS_COUNT];       /* slab_number: its own slabs, the one in use first */
+  uint32_t sweep_at, sweep_class;    /* slab_number: a lane's slab to look at next; its class */
+  uint8_t slab_count[CLASS_COUNT];   /* their number; a lane's may wrap, and decides nothing */
+  int16_t others_lead[MEDIUM_CLASS]; /* whose frees lead in these classes: owned.c */
   lengthened_t lengthened[CLASS_COUNT - MEDIUM_CLASS];
-  uint16_t more_singles; /* how many more slices the magazine's first list may have than its due */
-  uint16_t missed_singles; /* slices that it gave back and the heap has not claimed again */
-  /* Runs of pages without blocks: runs.h. For each length the slot of the first, counted from 1,
-   * and for each the next of that length. A bit for each slot and each length in use. How many
-   * pages they have. */
+  uint16_t more_singles;   /* slices that the magazine's first list may have beyond its due */
+  uint16_t missed_singles; /* slices given back that the heap has not claimed again */
+  /* Runs of pages without blocks: runs.h. For each length the slot of its first run, counted from
+   * 1; for each slot the next run of that length. A bit for each slot and each length in use. The
+   * number of their pages. */
   uintptr_t page_runs[PAGE_RUNS_KEPT];
   uint8_t first_run[SPAN_LEVELS], next_run[PAGE_RUNS_KEPT];
   uint32_t kept_runs, kept_lengths;
   uint16_t kept_pages;
-  /* how many these may be, as last settled; up to how many of that beyond its due; pages that it
-   * had no room for and has not claimed again */
+  /* the most pages that it may keep, as last settled; how many of these may exceed its due; pages
+   * that it had no room for and has not claimed again */
   uint16_t pages_most, more_pages, missed_pages;
   uint8_t next_run_slot;    /* the slot that makes room next */
-  uint8_t missed_doublings; /* how often much was doubled that the heap may miss: runs.c */
-  int16_t free_pages;       /* more or less of spans than in arena_counts: runs.h */
-  /* so many idle pages of a span go when a run is freed, 0: none do; frees until the next look */
+  uint8_t missed_doublings; /* how often the limit on missed pages was doubled: runs.c */
+  int16_t free_pages;       /* of spans, more or fewer than in arena_counts: runs.h */
+  /* a free gives a span's idle pages back from so many on, 0: never; frees until the next look */
   uint8_t least_to_go, looks_left;
-  /* bytes in blocks that were taken from its sleeping thread: held.h. A taker writes them */
+  /* bytes in blocks taken while its thread slept: held.h. A taker writes them */
   atomic64_t moved_ready, moved_freed;
   atomic32_t lane_slabs; /* of a lane: its slabs; written by its user */
   atomic64_t lane_bytes; /* in its large and huge blocks, and a mark: any thread adds (index.c) */
@@ -142,44 +141,44 @@ struct heap {
   heap_own_t *own;
   uint16_t returned_most[CLASS_COUNT]; /* how many blocks of a class `returned` may hold */
   uint16_t returned_room[CLASS_COUNT]; /* how many more blocks it may take now */
-  atomic16_t binned[CLASS_COUNT]; /* blocks put into bins; what did not fit is in heap_counts */
-  atomic16_t empty_steps;         /* where its next search begins: empty.c */
-  uint64_t classes[CLASS_WORDS];  /* a bit for each class used since the pool gave the heap out */
-  uint8_t idle : 4, reserve : 3;  /* empty slabs among `own`; reserve_t */
-  uint8_t counts_pages : 1;       /* `own->free_pages` is not 0, perhaps */
-  uint8_t trim_class;             /* the class to be trimmed next */
-  uint8_t busy;                   /* mark */
-  uint8_t trims_due;              /* steps of heap_trim: for a slice given back one, or all */
-  uint16_t put_off;               /* chains in `aside->batch`; 1 if the outbox is wide */
-  /* slow calls until the next heap_do_due; from look to look; os_now_ms at the last one */
+  atomic16_t binned[CLASS_COUNT];      /* blocks put into bins; the overflow is in heap_counts */
+  atomic16_t empty_steps;              /* where its next search begins: empty.c */
+  uint64_t classes[CLASS_WORDS]; /* a bit for each class used since the pool gave the heap out */
+  uint8_t idle : 4, reserve : 3; /* empty slabs among `own`; reserve_t */
+  uint8_t counts_pages : 1;      /* `own->free_pages` is not 0, perhaps */
+  uint8_t trim_class;            /* the class to be trimmed next */
+  uint8_t busy;                  /* mark */
+  uint8_t trims_due;             /* steps of heap_trim: one for each slice given back, or all */
+  uint16_t put_off;              /* chains in `aside->batch`; 1 if the outbox is wide */
+  /* slow calls until the next heap_do_due; slow calls between looks; os_now_ms at the last look */
   uint8_t calls, wait, looked_at;
-  atomic8_t is_taken;            /* taken_t: does another thread take what it keeps? */
+  atomic8_t is_taken;            /* taken_t: is another thread taking what it keeps? */
   uint16_t slabs_made;           /* out of slices; counted up to UINT16_MAX */
   uint16_t trims_seen;           /* heap_trims when it last answered */
-  uint16_t watched_binned;       /* `binned` of the class that is watched, when that began */
+  uint16_t watched_binned;       /* `binned` of the watched class when the watch began */
   atomic64_t home;               /* heap_here.window between calls: where a block was last freed */
   uint32_t magazine[RUN_MOST];   /* slab_number: runs of 1, 2, ... slices without blocks */
   uint16_t singles;              /* slices on the first list */
   uint8_t keeps_pages : 1;       /* `own->kept_pages` is not 0 */
   uint8_t watched : 7;           /* a class, or 0: heap_watch_class */
   uint8_t watched_at;            /* os_now_ms */
-  uint16_t run_slices, run_most; /* slices on all other lists; how many these may be */
+  uint16_t run_slices, run_most; /* slices on all other lists; their limit */
   atomic64_t large_live, large_allocated; /* blocks; not yet in heap_counts: pool_settle */
   int32_t tails;                          /* tails and pages, not yet in heap_counts: tails.c */
-  atomic32_t resting_pages; /* what it holds at rest in the pool; 0: it does not rest */
-  atomic32_t number;        /* its place in the pool, relaxed: 0 after its pages were discarded */
-  atomic32_t lane_state;    /* lane_state_t */
+  atomic32_t resting_pages;               /* what it holds at rest in the pool; 0: not at rest */
+  atomic32_t number;     /* its place in the pool, relaxed: 0 after its pages were discarded */
+  atomic32_t lane_state; /* lane_state_t */
   union {
-    atomic_ptr_t nested;    /* a handler's heap, while this is marked */
+    atomic_ptr_t nested;    /* a handler's heap, while this heap is marked */
     atomic_ptr_t next_lane; /* of a lane */
   };
   atomic_ptr_t tag;   /* the first-class heap whose lane this is, or NULL */
   atomic_ptr_t index; /* a lane: the first chunk of its index */
-  /* its user alone adds to them; 32 bits would last an hour */
+  /* only its user adds to these; 32 bits would last an hour */
   atomic64_t remote_frees, shared_frees, swaps;
 } aligned_to(64);
 
-/* relaxed, as in huge_base: the heap's user wrote it; statistics take what they find. */
+/* relaxed, as in huge_base: the heap's user wrote it; statistics take whatever they find. */
 static inline void *heap_tag(const heap_t *h) { return atomic_ptr_load_relaxed(&h->tag); }
 
 static always_inline bool heap_is_taken(const heap_t *h) {
@@ -187,13 +186,13 @@ static always_inline bool heap_is_taken(const heap_t *h) {
 }
 
 static inline uint32_t heap_number(const heap_t *h) { return atomic32_load_relaxed(&h->number); }
-/* Its place was given out before. */
+/* Its place has been given out before. */
 static inline bool heap_was_used(const heap_t *h) { return atomic64_load_relaxed(&h->home) != 0; }
 
 static inline void heap_note_class(heap_t *h, unsigned c) {
   h->classes[c / 64] |= (uint64_t)1 << c % 64;
 }
-/* The next class above `c` of which the heap may have anything; 0: none. */
+/* The next class above `c` of which the heap may have something; 0: none. */
 static inline unsigned heap_next_class(const heap_t *h, unsigned c) {
   for (c++; c < CLASS_COUNT; c = (c | 63) + 1) { /* Bound: CLASS_WORDS */
     uint64_t w = h->classes[c / 64] >> c % 64;
@@ -204,10 +203,10 @@ static inline unsigned heap_next_class(const heap_t *h, unsigned c) {
 static inline uint32_t heap_binned(const heap_t *h, unsigned c) {
   return atomic16_load_relaxed(&h->binned[c]);
 }
-/* Blocks of a class until it may be tried again; one time in TRIALS_PART it is: owned.c. */
+/* After so many blocks a class may be tried again; one time in TRIALS_PART it is: owned.c. */
 enum { TRIAL_BLOCKS = 1 << 15, TRIALS_PART = 16 };
-/* How many blocks were binned since a trial of the class was last due: at different times for
- * different heaps and classes. */
+/* Blocks binned since a trial of the class was last due. Trials of different heaps and classes are
+ * due at different times. */
 static inline uint32_t heap_since_trial(const heap_t *h, unsigned c, uint32_t binned) {
   enum { HEAPS_APART = 25033, CLASSES_APART = 9973 };
   return (heap_number(h) * HEAPS_APART + c * CLASSES_APART + binned) % TRIAL_BLOCKS;
@@ -216,11 +215,11 @@ static inline uint32_t heap_since_trial(const heap_t *h, unsigned c, uint32_t bi
 static inline bool heap_knows_remote(const heap_t *h, unsigned c) {
   return c < MEDIUM_CLASS && (h->aside->remote >> c & 1) != 0;
 }
-/* Has the heap used so much of this class that slabs of its own are worthwhile? Never of one that
- * has few blocks in a slab, or whose blocks others free. */
+/* Has the heap used enough of this class to make slabs of its own worthwhile? Never if a slab has
+ * few of these blocks, or others free them. */
 static inline bool heap_has_earned(const heap_t *h, unsigned c) {
   return c < MEDIUM_CLASS && !heap_knows_remote(h, c) && !users_are_many() &&
          heap_binned(h, c) * class_size(c) >= EARN_BYTES;
 }
 
-hidden bool heap_is_valid(const heap_t *h); /* its user only, with it marked */
+hidden bool heap_is_valid(const heap_t *h); /* only for its user, with the heap marked */

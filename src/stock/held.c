@@ -15,7 +15,7 @@ static size_t ready_blocks(const heap_t *h, unsigned c) {
   return length(h->bin[c] & ~BIN_CLOSED) + cut + heap_fresh(h, c).count;
 }
 
-/* A handler may see a list that is being changed: it ends too soon. */
+/* A handler may see a list in the middle of a change: it then ends too soon. */
 static size_t freed_blocks(const heap_t *h, unsigned c) {
   size_t n = returned_count(h, c);
   for (const slab_t *s = owned_first(h, c); s != NULL; s = s->next) /* Bound: owned slabs */
@@ -61,7 +61,7 @@ held_t held_in_all(const heap_t *h) { return held_sum(heap_held(h), held_moved(h
 
 void held_set_moved(heap_t *h, held_t moved) {
   held_t now = held_moved(h);
-  if (moved.ready == now.ready && moved.freed == now.freed) return; /* perhaps an untouched page */
+  if (moved.ready == now.ready && moved.freed == now.freed) return; /* its page may be untouched */
   atomic64_store_relaxed(&h->own->moved_ready, moved.ready);
   atomic64_store_relaxed(&h->own->moved_freed, moved.freed);
 }

@@ -1,10 +1,11 @@
 /* held.h - the memory in a heap that is not in the program's hands                   layer 5: stock
  * Owns:    nothing.   Called by: stock, heap.   Calls: owned, returned, fresh, sample, slab.
- * Threads: the heap's own, also in a handler that has interrupted a call: lists are whole then, and
- *          counts off by what that call is moving.
+ * Threads: the heap's own, also in a handler that interrupts a call: lists are whole then, and
+ *          counts are off by what that call is moving.
  *
- * So the bytes of a thread's calls follow, of which the fast paths count none. What it allocated
- * has gone into its bins and is not there any more. What it freed is the rest (slab_thread_t). */
+ * The bytes of a thread's calls follow from this, though the fast paths count none. The thread has
+ * allocated what went into its bins and is no longer there. It has freed the rest
+ * (slab_thread_t). */
 #pragma once
 
 #include "heap.h"
@@ -18,12 +19,11 @@ typedef struct {
 hidden held_t heap_held(const heap_t *h);
 hidden held_t held_sum(held_t a, held_t b);
 hidden held_t held_less(held_t a, held_t b);
-/* What it held and another thread has taken since: for its thread it counts as if it were there
- * still. */
+/* Bytes that it held until another thread took them: for its own thread they still count. */
 hidden held_t held_moved(const heap_t *h);
 hidden held_t held_in_all(const heap_t *h); /* both */
 hidden void held_set_moved(heap_t *h, held_t moved);
-/* If the calling thread counts its bytes: what `h` holds is the thread's from now on, as though it
- * had taken it; or so much is not any more. */
+/* If the calling thread counts its bytes: held_add counts what `h` holds as the thread's from now
+ * on, as though it had taken it; held_take_off takes it off again. */
 hidden void held_add(heap_t *h);
 hidden void held_take_off(held_t held);

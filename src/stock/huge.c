@@ -10,9 +10,9 @@
 
 enum {
   MAPPINGS_MOST = 4096, /* huge blocks: a program may have 65,530 mappings */
-  SPACE_PARTS = 16,     /* there must be room for so many times the windows that they need */
+  SPACE_PARTS = 16,     /* there must be room for so many times their windows */
   MAPPINGS_ANYWAY = 16, /* fewer huge blocks than this have room in any case */
-  PIECE_SIZE = 4 << 20, /* bytes that are moved at a time when memory is short */
+  PIECE_SIZE = 4 << 20, /* bytes moved at a time when memory is short */
 };
 
 static large_table places_t huge_blocks;
@@ -41,8 +41,8 @@ huge_t *huge_next(size_t *number) {
   return NULL;
 }
 
-/* A slice at least stays unmapped at their end: what runs over the end of a block does not reach
- * the next window. */
+/* At least a slice at their end stays unmapped, so that a block that overflows does not reach the
+ * next window. */
 static size_t windows_for(size_t size) {
   return (size + SLICE_SIZE + WINDOW_SIZE - 1) >> WINDOW_SHIFT;
 }
@@ -58,9 +58,9 @@ static void note_size(huge_t *b, size_t mapped) {
   arena_note_peak();
 }
 
-/* Blocks that grew until they got a mapping of their own lose their pages when they are freed. If
- * the program does that often, the next ones are better copied to slices. All relaxed: a bad guess
- * costs time only. */
+/* A block that grew until it got its own mapping loses its pages when it is freed. If that happens
+ * often, it is better to copy the next blocks to slices. All relaxed: a bad guess only costs
+ * time. */
 enum { LOST_MOST = 4 << 20, LOST_MS = 1000, HASTY_MS = 4000 };
 static atomic32_t bytes_lost, hasty_since; /* bytes; os_now_ms or 0 */
 static pace_t losses;
@@ -79,7 +79,7 @@ bool huge_are_short_lived(void) {
   return since != 0 && os_ms_between(since, os_now_ms()) < HASTY_MS;
 }
 
-/* The record stands for windows of which `mapped` bytes are mapped. */
+/* The record now stands for windows with `mapped` bytes mapped. */
 static void *settle(huge_t *b, void *cell, void *base, size_t mapped) {
   atomic_ptr_store_relaxed(&b->base, base);
   b->windows = windows_for(mapped);
@@ -98,7 +98,7 @@ static void advise_mapping(void *at, size_t size) {
     os_advise_huge(at, size, option_get(OPTION_thp) == THP_ALWAYS);
 }
 
-/* Once all that is free in arenas is unmapped. If not even then, that is better kept. */
+/* Would it fit once all free memory of arenas is unmapped? If not, that memory is better kept. */
 static bool may_fit_then(size_t mapped, bool without_memory) {
   uint64_t in_use = atomic64_load_relaxed(&arena_counts.committed);
   size_t free = (atomic64_load_relaxed(&arena_counts.mapped) - in_use) << SLICE_SHIFT;
@@ -110,7 +110,7 @@ static void *map_once(size_t mapped, bool without_memory) {
   return without_memory ? map_reserve(n, mapped) : map_new(n, mapped);
 }
 
-/* Windows of its own, with fresh memory or for os_move. `missing` bytes may be enough. */
+/* The block's own windows, with fresh memory or for os_move. `missing` bytes may be enough. */
 static void *map_windows(size_t mapped, size_t missing, bool without_memory) {
   if (mapped > os_space_end()) return NULL;
   void *base = map_once(mapped, without_memory);
@@ -139,7 +139,7 @@ void huge_free(huge_t *b, void *p, const char *call) {
   note_lost(mapped);
 }
 
-/* What is several mappings cannot grow as one: the rest is mapped behind it. */
+/* A block of several mappings cannot grow as one: the rest is mapped behind it. */
 static bool resize_mapping(char *base, size_t old, size_t mapped) {
   if (os_resize(base, old, mapped)) return true;
   if (mapped < old || os_is_one_mapping(base, old)) return false;
@@ -168,9 +168,9 @@ bool huge_resize_in_place(huge_t *b, size_t size) {
   return true;
 }
 
-/* Moves to where nothing else lies: the addresses are reserved first. If there is no memory for
- * that on the way back, it still moves: a moment ago only our pages lay there. `from` is one
- * mapping, unless the program changes the block meanwhile: then the first pages may have left. */
+/* Moves only to free addresses, which it reserves first. If there is no memory for that on the way
+ * back, it still moves: a moment ago only our pages lay there. `from` is one mapping, unless the
+ * program changes the block meanwhile: then the first pages may have moved already. */
 static bool move_piece(char *from, char *to, size_t size, bool is_back) {
   os_map_result_t result = os_reserve_at(to, size);
   if (result == OS_OCCUPIED || (result == OS_NO_MEMORY && !is_back)) return false;
@@ -180,7 +180,7 @@ static bool move_piece(char *from, char *to, size_t size, bool is_back) {
   return false;
 }
 
-/* Where even the way back would split one mapping more than the system allows. */
+/* For when even the way back would split more mappings than the system allows. */
 static bool copy_piece(const char *from, char *to, size_t size) {
   if (os_map_at(to, size) != OS_MAPPED) return false;
   memcpy(to, from, size);
@@ -188,8 +188,8 @@ static bool copy_piece(const char *from, char *to, size_t size) {
 }
 
 /* Needs no more memory than what is missing and PIECE_SIZE. The last piece goes first, and grows:
- * if that works the rest will. The pieces become one mapping again, because each lies beside its
- * neighbour of before. False: nothing has moved. */
+ * if that works, the rest will. The pieces become one mapping again, because each lies beside its
+ * old neighbour. False: nothing has moved. */
 static bool move_pieces(char *from, size_t old_size, char *to, size_t mapped) {
   size_t left = old_size, n, last = (old_size - 1) % PIECE_SIZE + 1;
   bool has_grown = false;
@@ -209,7 +209,7 @@ static bool move_pieces(char *from, size_t old_size, char *to, size_t mapped) {
   return false;
 }
 
-/* For pages of several mappings. The copy is one mapping, which moves and grows as a whole. */
+/* For pages of several mappings. The copy is one mapping, and can move and grow as a whole. */
 static void *copy_pages(void *pages, size_t old_size, size_t mapped) {
   void *base = map_windows(mapped, mapped, false);
   if (base == NULL) return NULL;
@@ -218,7 +218,7 @@ static void *copy_pages(void *pages, size_t old_size, size_t mapped) {
   return base;
 }
 
-/* Windows of its own for `mapped` bytes, filled with the pages at `pages`. */
+/* New windows for `mapped` bytes, filled with the pages at `pages`. */
 static void *move_pages(void *pages, size_t old_size, size_t mapped) {
   if (!os_is_one_mapping(pages, old_size)) return copy_pages(pages, old_size, mapped);
   size_t windows = windows_for(mapped);
@@ -226,7 +226,7 @@ static void *move_pages(void *pages, size_t old_size, size_t mapped) {
   if (base != NULL) {
     if (os_move(pages, old_size, base, mapped)) return base;
     os_unmap(base, mapped);
-  } else { /* memory is short, and may yet be enough for what is missing */
+  } else { /* memory is short, but may be enough for what is missing */
     if (map_may_fit(windows, mapped - old_size, false)) base = map_reserve(windows, os_page_size());
     if (base == NULL) return NULL;
     os_unmap(base, os_page_size());
@@ -236,7 +236,7 @@ static void *move_pages(void *pages, size_t old_size, size_t mapped) {
   return NULL;
 }
 
-/* `pages` NULL: of fresh memory. */
+/* `pages` NULL: with fresh memory. */
 static void *make(void *cell, void *pages, size_t old_size, size_t mapped) {
   uint32_t number;
   huge_t *b = budget_is_spent(mapped) ? NULL : places_claim(&huge_blocks, &shape_of_huge, &number);

@@ -4,8 +4,8 @@
  *                   a block's descriptor.
  *          S-leave  leave (release) -> leave of the last one (acquire): the chunk, which is freed.
  *          S-bit    leave -> bitmap_claim_some.
- * Holds:   F2 a cell that is taken has nothing in it, or the descriptor of a block that has its
- *             memory and whose `cell` it is or is about to be */
+ * Holds:   F2 a taken cell is empty, or has the descriptor of a block that has its memory. The
+ *             block's `cell` is this cell, or is about to be */
 #include "index.h"
 
 enum {
@@ -20,10 +20,10 @@ static const uint64_t mark_unit = (uint64_t)1 << 48;
 typedef struct chunk chunk_t;
 struct chunk {
   chunk_t *next;   /* const */
-  atomic64_t key;  /* as if the block were free: visitors pass over it */
+  atomic64_t key;  /* as if the block were free: visitors skip it */
   atomic64_t left; /* free cells; lane_bit: the lane has ended; the rest: 1 */
   /* in the first chunk, for the lane's user: the cell for the next block; where the next searches
-   * begin, among all chunks and among those that came last */
+   * begin, among all chunks and among the newest */
   atomic_ptr_t *spare;
   chunk_t *at, *near;
   /* const: the lane's sum, and its mark, which no later index has. Not by way of the lane, which
@@ -38,7 +38,7 @@ _Static_assert(sizeof(chunk_t) == INDEX_CHUNK_SIZE, "a chunk is found from its c
 static chunk_t *chunk_of(const void *cell) {
   return (chunk_t *)align_down((uintptr_t)cell, INDEX_CHUNK_SIZE);
 }
-/* relaxed: its user's */
+/* relaxed: only its user writes it */
 static chunk_t *first_chunk(const heap_t *h) { return atomic_ptr_load_relaxed(&h->index); }
 
 static uint64_t free_cells(const chunk_t *c) {
@@ -59,7 +59,7 @@ int64_t index_lane_bytes(const heap_t *lane) {
   return bytes < (int64_t)mark_unit / 2 ? bytes : bytes - (int64_t)mark_unit;
 }
 
-/* The lane's sum begins, with a mark that no other has. */
+/* Begins the lane's sum, with a mark that no other has. */
 static void begin_sum(heap_t *lane) {
   static atomic64_t marks; /* modulo 2^16; 0 is none */
   uint64_t mark = 0;
@@ -94,8 +94,8 @@ static chunk_t *look(chunk_t *first, chunk_t **cursor) {
   return NULL;
 }
 
-/* What came last is freed first, as a rule: one cursor stays near the first chunk. The other goes
- * through all, so that what is freed elsewhere is found too. */
+/* Programs usually free the newest blocks first, so one cursor stays near the first chunk. The
+ * other goes through all chunks, to find cells freed elsewhere as well. */
 static chunk_t *chunk_with_room(chunk_t *first) {
   chunk_t *c = look(first, &first->near);
   if (c != NULL) return c;
@@ -133,7 +133,7 @@ static void leave(chunk_t *c, uint64_t bit) {
   if (~left != 0) return;
   slab_t *s = slab_of(c);
   slab_thread_count(class_size(slab_class(s)), 0); /* no block of the program's is freed here */
-  slab_free_one(s, (uintptr_t)c); /* the usual way of a block may lead through here */
+  slab_free_one(s, (uintptr_t)c);                  /* the usual free may lead through here */
 }
 
 void index_give_back(void *cell) {
@@ -145,8 +145,8 @@ void *index_heap(const void *cell) {
   return cell != NULL ? atomic_ptr_load_relaxed(&chunk_of(cell)->heap) : NULL;
 }
 
-/* A block may outlive its heap by so many indexes that its mark comes back: so the heap is asked
- * for first. It may end right after that: so the mark is compared. */
+/* A block may outlive its heap by so many indexes that its mark comes back, so it checks for the
+ * heap first. The heap may end right after that, so it also compares the mark. */
 void index_count(const void *cell, uint64_t more) {
   if (index_heap(cell) == NULL) return;
   const chunk_t *c = chunk_of(cell);
@@ -157,7 +157,7 @@ void index_count(const void *cell, uint64_t more) {
   } while (!atomic64_cas_relaxed(c->bytes, &before, after)); /* Progress: another has counted */
 }
 
-/* Shows the cell's block, unless a thread is freeing it, or has stopped while it did so. */
+/* Shows the cell's block, unless a thread is freeing it or stopped while doing so. */
 static bool show(atomic_ptr_t *cell, index_visitor_t *visitor, void *context) {
   uintptr_t entry = (uintptr_t)atomic_ptr_load_acquire(cell); /* S-index */
   slab_t *s = (slab_t *)entry;

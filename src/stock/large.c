@@ -7,14 +7,14 @@
 #include "stock.h"
 
 enum {
-  NEW_PAGES_LEAST = 128 << 10,   /* bytes; less is cleared by writing, which is as fast */
-  MAPPED_BEHIND_MOST = 64 << 20, /* bytes; a block that grows beyond is moved sooner */
+  NEW_PAGES_LEAST = 128 << 10,   /* bytes; below this, writing is as fast */
+  MAPPED_BEHIND_MOST = 64 << 20, /* bytes; a block growing beyond this is moved sooner */
 };
 
 static size_t slices_for(size_t size) { return (size + SLICE_SIZE - 1) >> SLICE_SHIFT; }
 static size_t usable_for(size_t size) { return align_up(size, os_page_size()); }
 
-/* A heap counts by itself, so that threads do not meet at one word for each block. */
+/* Each heap has its own count, so that threads do not meet at one word for each block. */
 static void count_live(heap_t *h, uint64_t n) {
   if (!COUNTED) return;
   if (h != NULL) atomic64_add_own(&h->large_live, n);
@@ -67,7 +67,7 @@ void *large_malloc(heap_t *h, size_t size, size_t alignment) {
 
 static void *cell_of_large(const slab_t *s) { return atomic_ptr_load_relaxed(&s->cell); }
 
-/* A block that grows uses all of the slice in which it ended. */
+/* A block that grows now uses all of the slice in which it ended. */
 static void set_size(slab_t *s, size_t size) {
   size_t before = atomic64_load_relaxed(&s->size), used = slices_for(before);
   uint8_t *touched = arena_touched_last((void *)slab_base(s), used);
@@ -79,7 +79,7 @@ static void set_size(slab_t *s, size_t size) {
   atomic64_store_relaxed(&s->size, usable_for(size));
 }
 
-/* The block is new, and shorter than what was allocated for it. */
+/* The block is new, and shorter than its allocation. */
 static out_of_line void set_first_size(slab_t *s, size_t size) {
   slab_thread_count(0, (uint64_t)usable_for(size) - atomic64_load_relaxed(&s->size));
   set_size(s, size);
@@ -128,8 +128,8 @@ void large_free(heap_t *h, slab_t *s, void *p, const char *call) {
 
 static bool is_guarded(const void *p) { return map_kind(map_find(p)) == TENANT_GUARDED; }
 
-/* Pages in memory are written, which is faster than new ones. If many are not, all become new, if
- * the system will: the last user needed few, and so may the next. */
+/* Writing to pages in memory is faster than getting new ones. If many are not in memory, all become
+ * new if the system allows it: the last user needed few, and so may the next. */
 void large_clear_from(void *p, size_t from, size_t end) {
   size_t page = os_page_size(), first = align_up(from, page), last = align_down(end, page);
   char *bytes = p;
@@ -171,8 +171,8 @@ bool large_resize(heap_t *h, slab_t *s, void *p, size_t size) {
   return true;
 }
 
-/* The pages move and no byte is copied; the new block counts them. The slices that they leave are
- * mapped again, at once or when the arena grows. NULL also while a visitor reads there, and if the
+/* The pages move, without a copy, and the new block counts them. The slices that they leave are
+ * mapped again, at once or when the arena grows. NULL also while a visitor reads there, or if the
  * memory is not ours to move. */
 void *large_move_to_huge(slab_t *s, void *p, size_t size) {
   size_t n = atomic32_load_relaxed(&s->slices), old_size = n << SLICE_SHIFT;
@@ -190,7 +190,7 @@ void *large_move_to_huge(slab_t *s, void *p, size_t size) {
   slab_thread_count(0 - size_before, 0 - size_before);
   index_count(cell, 0 - size_before);
   atomic32_store_relaxed(&s->kind, 0);
-  atomic_ptr_store_relaxed(&s->cell, NULL); /* the cell is the huge block's now */
+  atomic_ptr_store_relaxed(&s->cell, NULL); /* the huge block has the cell now */
   count_live(NULL, (uint64_t)-1);
   tails_uncount(NULL, s);
   arena_release_moved(p, n);

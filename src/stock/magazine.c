@@ -8,10 +8,10 @@
 #include "surplus.h"
 
 enum {
-  LOOKS_MOST = 12,    /* runs that are compared with a wish */
-  PAGES_TIMES = 4,    /* as much in runs of pages as in single slices, and less these, if missed */
-  PAGES_SHARED = 512, /* slices: what all heaps may keep in runs of pages, and one each anyway */
-  MUCH_EACH = 16,     /* slow calls: two in so many check if the surplus is too large */
+  LOOKS_MOST = 12,    /* runs to compare with a wish */
+  PAGES_TIMES = 4,    /* in runs of pages so many times as much, less the singles, if missed */
+  PAGES_SHARED = 512, /* slices that all heaps may keep in runs of pages; one each in any case */
+  MUCH_EACH = 16,     /* two slow calls in so many check if the surplus is too large */
 };
 
 size_t magazine_singles_most(void) {
@@ -27,7 +27,7 @@ static void count_run(heap_t *h, size_t n, int sign) {
 
 static slab_t *next_in_magazine(const slab_t *s) { return slab_numbered(s->next_in_magazine); }
 
-/* `touched`: the last slice's. The arena's own byte lies among others' that change. */
+/* `touched`: of the last slice. The arena's byte for it lies among bytes that others change. */
 static void put_run(heap_t *h, slab_t *s, size_t n, size_t touched) {
   ASSERT(n != 0 && n <= RUN_MOST);
   s->touched = (uint16_t)touched;
@@ -47,7 +47,7 @@ static slab_t *take_run(heap_t *h, size_t n) {
   return s;
 }
 
-/* Of the last few runs of `n` slices, the one comes first that was touched closest to `wish`. */
+/* Moves to the front the run, of the last few of `n` slices, that was touched closest to `wish`. */
 static out_of_line void put_nearest_first(heap_t *h, size_t n, size_t wish) {
   uint32_t first = h->magazine[n - 1];
   slab_t *before_best = NULL, *s = slab_numbered(first);
@@ -84,15 +84,15 @@ static void set_run_most(heap_t *h, size_t most) {
   if (more < 0) surplus_add((uint32_t)more);
 }
 
-/* With more than two processors the heap may pass its due: what another thread has used meanwhile
- * would have to come out of that one's caches. */
+/* With more than two processors the heap may exceed its due: a slice that another thread has used
+ * meanwhile would have to come out of that thread's caches. */
 static size_t renew_singles_most(heap_t *h) {
   size_t due = magazine_singles_most();
   if (h->own->more_singles != 0 && (due == 0 || surplus_is_too_much())) give_up_more_singles(h);
   return due + h->own->more_singles;
 }
 
-/* The arena is asked for a slice. If the heap has given one back, it should have kept it. */
+/* The heap needs a slice of the arena's. If it has given one back, it should have kept that. */
 static void keep_one_more(heap_t *h) {
   if (h->own->missed_singles == 0) return;
   h->own->missed_singles--;
@@ -118,7 +118,7 @@ void magazine_put_slab(heap_t *h, slab_t *s) {
     put_run(h, s, 1, TOUCHED_ALL);
     return;
   }
-  if (h->singles > most) release_run(take_run(h, 1), 1); /* what is too much goes by and by */
+  if (h->singles > most) release_run(take_run(h, 1), 1); /* the excess goes by and by */
   if (heap_tag(h) == NULL && h->own->missed_singles < UINT16_MAX) h->own->missed_singles++;
   release_run(s, 1);
   if (h->trims_due < UINT8_MAX) h->trims_due++;
@@ -141,9 +141,9 @@ static bool may_have_more_runs(size_t most, size_t singles) {
 }
 
 /* Settles how many slices the heap may keep in runs, now that `n` more are free. The first few are
- * its due, if it has earned them. It gets more while the surplus has room, and loses these when the
- * surplus is too much. That is read now and then, for all threads write to it: in two calls in a
- * row, so that one is a free. */
+ * its due, if earned. It gets more while the surplus has room, and loses them when the surplus is
+ * too large. All threads write the surplus, so it is read only now and then: in two calls in a row,
+ * so that one is a free. */
 static void renew_run_most(heap_t *h, size_t n) {
   size_t most = h->run_most, singles = magazine_singles_most();
   if (h->calls % MUCH_EACH < 2 && surplus_is_too_much()) most = min_size(most, RUN_LEAST);
@@ -169,7 +169,7 @@ static bool make_room(heap_t *h, size_t n) {
 void magazine_put_run(heap_t *h, slab_t *s, size_t n, size_t used, size_t touched) {
   size_t singles = min_size(earned_slices(h), magazine_singles_most());
   if (!(n == 1 ? h->singles < singles : make_room(h, n))) return release_run(s, n);
-  if (unlikely(used < n)) { /* the last one may have been touched less: `touched` is for a choice */
+  if (unlikely(used < n)) { /* the last slice may be touched less; `touched` only guides a choice */
     touched = TOUCHED_ALL;
     memset(arena_touched_last((void *)slab_base(s), used), TOUCHED_ALL, n - used);
   }
@@ -179,7 +179,7 @@ void magazine_put_run(heap_t *h, slab_t *s, size_t n, size_t used, size_t touche
 size_t magazine_claim_ahead(heap_t *h, char *at, size_t n) {
   bool clean;
   if (n == 0 || heap_tag(h) != NULL || !arena_claim_at(at, n, &clean)) return 0;
-  for (size_t i = n; i-- > 0;) { /* the lowest comes to lie on top */
+  for (size_t i = n; i-- > 0;) { /* the lowest ends up on top */
     char *slice = at + (i << SLICE_SHIFT);
     put_run(h, slab_of(slice), 1, *arena_touched_last(slice, 1));
   }

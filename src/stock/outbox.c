@@ -8,12 +8,12 @@
 #include "owned.h"
 
 enum {
-  WIDE_BYTES = 4096, /* a chain of a wide outbox is published with so many */
-  EVICT_PART = 8,   /* of frees that find another slab's chain there, one in so many publishes it */
-  CLOSING_STEP = 8, /* slots that a free empties while the outbox closes */
+  WIDE_BYTES = 4096, /* a wide outbox publishes a chain of this many bytes */
+  EVICT_PART = 8,    /* one in this many frees that meet another slab's chain publishes it */
+  CLOSING_STEP = 8,  /* slots that a free empties while the outbox closes */
 };
 
-/* Is a slab of this class worth having for the heap? */
+/* Is a slab of this class worth owning for the heap? */
 static bool wants(const heap_t *h, unsigned c) {
   return heap_has_earned(h, c) && (h->aside->given_up >> c & 1) == 0 &&
          h->own->slab_count[c] < OWNED_MOST;
@@ -27,7 +27,7 @@ void outbox_push(heap_t *h, slab_t *s, uintptr_t first, uintptr_t last, unsigned
   if (outcome == SLAB_IS_EMPTY) magazine_put_slab(h, s);
 }
 
-/* Is the slab the heap's own by now? */
+/* If the heap owns the slab by now, puts the block back into it. */
 static bool put_own(heap_t *h, slab_t *s, uintptr_t block) {
   if (!atomic_ptr_is_relaxed(&s->owner, h)) return false;
   if (slab_put_back(s, block)) owned_note_empty(h, s);
@@ -40,8 +40,8 @@ static void send(heap_t *h, slab_t *s, uintptr_t first, uintptr_t last, unsigned
   outbox_push(h, s, first, last, count);
 }
 
-/* The slab is not the heap's own. It was not when the chain began, and of a slab that a heap takes
- * it publishes the chain just then, or takes it back (outbox_reclaim). */
+/* The heap does not own the slab. It did not when the chain began. A heap that takes a slab
+ * publishes the slab's chain at that moment, or takes it back (outbox_reclaim). */
 static void publish(heap_t *h, batch_t *b) {
   slab_t *s = b->slab;
   uintptr_t base = slab_base(s);
@@ -53,7 +53,7 @@ static void publish(heap_t *h, batch_t *b) {
 
 /* ---- slots ----------------------------------------------------------------------------------- */
 
-/* Of a narrow outbox, without those that were never used. */
+/* In a narrow outbox it skips slots that were never used. */
 batch_t *outbox_next(const heap_t *h, unsigned *slot) {
   const heap_aside_t *a = h->aside;
   for (size_t n = outbox_slot_count(h); *slot < n;) { /* Bound: the slots */
@@ -67,7 +67,7 @@ batch_t *outbox_next(const heap_t *h, unsigned *slot) {
   return NULL;
 }
 
-/* Of a narrow outbox. */
+/* For a narrow outbox. */
 static void publish_all(heap_t *h) {
   for (uint64_t w = h->aside->slots; w != 0; w &= w - 1) { /* Bound: the bits of a word */
     batch_t *b = &h->aside->batch[bits_lowest(w)];
@@ -100,7 +100,7 @@ void outbox_check_fetched(const slab_t *s, uintptr_t block) {
   block_refuse_double_free(block, "free");
 }
 
-/* A block that a wide outbox has fetched goes to its slab, or to the chain that there is. */
+/* A block that a wide outbox has fetched goes to its slab, or to the slab's chain if any. */
 static void put_fetched_block(heap_t *h, uintptr_t block) {
   slab_t *s = slab_of((void *)block);
   batch_t *b = outbox_batch(h, block);
@@ -110,7 +110,7 @@ static void put_fetched_block(heap_t *h, uintptr_t block) {
   if (outbox_add(b, block)) publish(h, b);
 }
 
-/* Each goes to the chain of its slab if there is one: none begins, nor does the outbox end. */
+/* Each goes to its slab's chain if there is one. No chain begins, and the outbox does not end. */
 void outbox_put_fetched(heap_t *h) {
   if (h->put_off == 0 || !outbox_is_wide(h)) return;
   for (unsigned i = 0; i < FETCHES; i++) {
@@ -120,8 +120,8 @@ void outbox_put_fetched(heap_t *h) {
   }
 }
 
-/* Publishes what is in the next `n` slots. One that takes no new chains ends where all had their
- * turn. Nothing is fetched. */
+/* Publishes the chains in the next `n` slots. An outbox that takes no new chains ends once all
+ * slots had their turn. No fetched block is left. */
 static void sweep(heap_t *h, unsigned n) {
   heap_aside_t *a = h->aside;
   batch_t *slots = outbox_slots(h);
@@ -134,14 +134,14 @@ static void sweep(heap_t *h, unsigned n) {
 }
 
 /* No other thread has a heap, and this one is the thread's own, not one for its handlers. The first
- * of a process may have no word yet. */
+ * heap of a process may have no word yet. */
 static bool is_alone(const heap_t *h) {
   bool has_word = users_thread(heap_number(h)) != 0;
   return users_count() == has_word && (has_word || heap_number(h) == 0);
 }
 
-/* What is held back would be missed by other threads, which go on allocating. Nobody takes it from
- * a heap for handlers. A thread that asks for its bytes would wait for all slots. */
+/* Other threads that go on allocating would miss what a wide outbox holds back. Nobody takes it
+ * from a handler's heap. A thread that asks for its bytes would wait for all slots. */
 static bool may_be_wide(const heap_t *h) {
   return is_alone(h) && !slab_thread.is_asked && !budget_is_tight() && heap_tag(h) == NULL;
 }
@@ -152,8 +152,8 @@ static void begin_closing(heap_t *h) {
   h->aside->is_closing = true;
 }
 
-/* A slot in a wide outbox. A chain that is evicted is cold, so that costs more than a swap for the
- * block alone. */
+/* A slot in a wide outbox. A chain to be evicted is cold: that costs more than a swap for the block
+ * alone. */
 static batch_t *wide_slot(heap_t *h, batch_t *b, bool may_stay) {
   heap_aside_t *a = h->aside;
   if (!may_stay) begin_closing(h);
@@ -164,7 +164,7 @@ static batch_t *wide_slot(heap_t *h, batch_t *b, bool may_stay) {
   return b;
 }
 
-/* A slot for a new chain, which is `b` if there is one; NULL: there is none. */
+/* A slot for a new chain: `b`, or NULL if there is none. */
 static batch_t *slot_for(heap_t *h, batch_t *b) {
   heap_aside_t *a = h->aside;
   bool is_wide = outbox_is_wide(h);
@@ -180,8 +180,8 @@ static batch_t *slot_for(heap_t *h, batch_t *b) {
 
 /* ---- chains ---------------------------------------------------------------------------------- */
 
-/* How many blocks make a chain due: also as many as the slab lacks to be empty, by what is known of
- * it when the chain begins. */
+/* How many blocks make a chain due: no more than the slab lacks to be empty, as far as is known
+ * when the chain begins. */
 static unsigned due_after(const heap_t *h, const slab_t *s) {
   size_t size = class_size(slab_class(s)), bytes = outbox_is_wide(h) ? WIDE_BYTES : BATCH_BYTES;
   size_t most = (bytes + size - 1) / size;
@@ -190,7 +190,7 @@ static unsigned due_after(const heap_t *h, const slab_t *s) {
   return (unsigned)min_size(min_size(most, BATCH_BLOCKS), lacking);
 }
 
-/* A block of a slab that has no chain. */
+/* Begins a chain with a block whose slab has none. */
 static void begin_chain(heap_t *h, batch_t *b, slab_t *s, uintptr_t block) {
   uint64_t chain = (uint64_t)due_after(h, s) << 48 | (uint64_t)(uint16_t)block << 16;
   block_link(block, 0);
@@ -203,9 +203,9 @@ static void begin_chain(heap_t *h, batch_t *b, slab_t *s, uintptr_t block) {
   b->slab = s;
 }
 
-/* True: so much is held back that all of it is due. Each time that this happens more may wait the
- * next time. So a heap that frees many blocks of others, spread over many slabs, needs few swaps.
- * One that freed a little, and whose thread then sleeps, holds next to nothing back. */
+/* True: so much waits that all of it is due. Each time this happens, more may wait the next time.
+ * So a heap that frees many blocks of others, spread over many slabs, needs few swaps. A heap that
+ * freed a little, and whose thread then sleeps, holds next to nothing back. */
 static bool note_much(heap_t *h) {
   bool are_many = users_are_many();
   if (outbox_is_wide(h)) {
@@ -217,7 +217,7 @@ static bool note_much(heap_t *h) {
   return true;
 }
 
-/* Chains the block with others of its slab, unless that is the heap's own by now. */
+/* Chains the block with others of its slab, unless the heap owns the slab by now. */
 void outbox_put(heap_t *h, slab_t *s, uintptr_t block) {
   if (outbox_is_wide(h) && outbox_has_fetched(h, block))
     fatal("double free", (void *)block, "free");
@@ -237,11 +237,11 @@ void outbox_publish_due(heap_t *h, uintptr_t block) {
 }
 
 void outbox_flush(heap_t *h) {
-  if (h->put_off == 0) return; /* perhaps no page of `aside` was ever touched */
+  if (h->put_off == 0) return; /* the pages of `aside` may be untouched */
   if (!outbox_is_wide(h)) return publish_all(h);
   outbox_put_fetched(h);
   begin_closing(h);
-  sweep(h, WIDE_MOST); /* it ends */
+  sweep(h, WIDE_MOST); /* the wide outbox ends */
 }
 
 /* The outbox is not wide. */
@@ -257,7 +257,7 @@ static void begin_wide(heap_t *h) {
   size_t n = wide_slices(h);
   void *wide = magazine_claim(h, n, 1, 0, &is_clean);
   if (wide == NULL) return;
-  if (!users_are_known()) users_make(); /* a taker is to find the heap, should its thread sleep */
+  if (!users_are_known()) users_make(); /* so that a taker finds the heap if its thread sleeps */
   if (!is_clean) memset(wide, 0, n << SLICE_SHIFT);
   memset(a->fetched, 0, sizeof a->fetched);
   a->wide_at = 0;
@@ -312,13 +312,13 @@ void outbox_set_closed(heap_t *h, bool is_closed) {
   }
 }
 
-/* First it is gone here, then it is there. */
+/* Clears `from` before it fills `to`. */
 static void move_wide(heap_t *to, heap_t *from) {
   heap_aside_t *a = to->aside, *b = from->aside;
   uintptr_t slots = (uintptr_t)outbox_slots(from), fetched[FETCHES];
   memcpy(fetched, b->fetched, sizeof fetched);
   memset(b->fetched, 0, sizeof b->fetched);
-  signal_fence(); /* else a child of fork takes these for chains */
+  signal_fence(); /* else a child of fork takes these blocks for chains */
   b->wide = 0;
   b->is_closing = false;
   signal_fence();

@@ -3,44 +3,44 @@
  *          arena.
  * Threads: the heap's own.
  *
- * A block of a slab that another heap owns, or nobody, goes back by a compare-and-swap on the
- * slab's anchor. That costs twice: the swap itself, and waiting for every load and store
- * before it, among them those of a block that is in no cache. So such blocks are chained by
- * slab (`batch`), and published many at a time.
+ * A block whose slab belongs to another heap, or to nobody, goes back by a compare-and-swap on the
+ * slab's anchor. That costs twice: the swap itself, and the wait for every earlier load and store,
+ * some of them to a block in no cache. So such blocks are chained by slab (`batch`) and published
+ * many at a time.
  *
- * A thread that frees much and allocates nothing meets more slabs than there are slots. As long as
- * it does so its outbox is wide: it has a slot for each slice in use. What such a thread waits for
- * then is blocks that are in no cache. So a block is first fetched, and chained FETCHES frees
- * later. Once the thread allocates again, each refill empties a few slots. */
+ * A thread that frees much and allocates nothing meets more slabs than there are slots. Its outbox
+ * is then wide, with a slot for each slice in use. Such a thread waits for blocks that are in no
+ * cache. So the outbox fetches a block first, and chains it FETCHES frees later. Once the thread
+ * allocates again, each refill empties a few slots. */
 #pragma once
 
 #include "heap.h"
 
 enum {
-  BATCH_BLOCKS = RUSH_BLOCKS, /* a chain of so many blocks is published */
-  BATCH_BYTES = 16384,        /* a chain of blocks with so many bytes is published */
-  PUT_OFF_LEAST = 4,          /* more chains are all published: the thread may call no more */
-  PUT_OFF_MORE = 60,          /* so many more may wait where that happens often */
+  BATCH_BLOCKS = RUSH_BLOCKS, /* a chain of this many blocks is published */
+  BATCH_BYTES = 16384,        /* a chain with this many bytes of blocks is published */
+  PUT_OFF_LEAST = 4,          /* if more wait, all are published: the thread may not call again */
+  PUT_OFF_MORE = 60,          /* this many more may wait where that happens often */
   CROWDED_MOST = 1024,        /* frees that found another slab's chain: the outbox gets wide */
-  WIDE_LEAST = 4096,          /* slots that it has then; a power of two */
+  WIDE_LEAST = 4096,          /* fewest slots of a wide one; a power of two */
   WIDE_MOST = 65536,
-  WIDE_STEP = 64, /* slots of it that a step looks at */
+  WIDE_STEP = 64, /* slots of a wide one that a step looks at */
 };
 
-/* Puts a block of `s` back there, at once or with others if the heap does not own the slab. */
+/* Puts a block back into its slab `s`; if the heap does not own that, at once or with others. */
 hidden void outbox_put(heap_t *h, slab_t *s, uintptr_t block);
-/* Then, where the stack is not short: is the outbox to get wide, or does a wide one end? */
+/* Afterwards, where the stack is not short: must the outbox get wide, or is a wide one ending? */
 static inline bool outbox_is_due(const heap_t *h) {
   return h->aside->crowded == CROWDED_MOST || h->aside->is_closing;
 }
 hidden void outbox_tend(heap_t *h);
-/* Puts a chain of blocks of a slab that the heap does not own back at once. */
+/* Puts a chain of blocks back at once, into a slab that the heap does not own. */
 hidden void outbox_push(heap_t *h, slab_t *s, uintptr_t first, uintptr_t last, unsigned count);
-/* Not while a taker has closed it, which may happen at any moment. */
+/* False while a taker has closed it, which may happen at any moment. */
 static always_inline bool outbox_is_wide(const heap_t *h) {
   return unlikely(heap_bin_has_block(plain_load_relaxed(&h->aside->wide)));
 }
-/* Its slots; closed or not. */
+/* Its slots, closed or not. */
 static inline batch_t *outbox_slots(const heap_t *h) {
   uintptr_t wide = h->aside->wide & ~BIN_CLOSED;
   return wide != 0 ? (batch_t *)wide : h->aside->batch;
@@ -48,7 +48,7 @@ static inline batch_t *outbox_slots(const heap_t *h) {
 static inline size_t outbox_slot_count(const heap_t *h) {
   return h->aside->wide != 0 ? (size_t)h->aside->wide_last + 1 : BATCH_SLOTS;
 }
-/* The slot of the chain of the block's slab. */
+/* The slot for the chain of the block's slab. */
 static inline batch_t *outbox_batch(const heap_t *h, uintptr_t block) {
   heap_aside_t *a = h->aside;
   uintptr_t wide = plain_load_relaxed(&a->wide);
@@ -56,8 +56,8 @@ static inline batch_t *outbox_batch(const heap_t *h, uintptr_t block) {
   if (unlikely(heap_bin_has_block(wide))) return (batch_t *)wide + (slice & a->wide_last);
   return &a->batch[slice % BATCH_SLOTS];
 }
-/* Adds a block to the chain of its slab; true if it is due: outbox_publish_due. The heap may be
- * marked by no more than a fast free. */
+/* Adds a block to its slab's chain; true if the chain is due: outbox_publish_due. Nothing but a
+ * fast free may have marked the heap. */
 static always_inline bool outbox_add(batch_t *b, uintptr_t block) {
   uint64_t chain = batch_word(b), first = (uint16_t)chain;
   block_link(block, block - (uint16_t)block + first);
@@ -65,16 +65,16 @@ static always_inline bool outbox_add(batch_t *b, uintptr_t block) {
   atomic64_store_relaxed(&b->word, chain - first + (uint16_t)block + batch_one);
   return batch_is_due(b);
 }
-/* Publishes the chain of the block's slab, if it is due. */
+/* Publishes the chain of the block's slab if it is due. */
 hidden void outbox_publish_due(heap_t *h, uintptr_t block);
-/* Is it a block that a wide outbox was given last? It is free, and does not say so yet. */
+/* Is this one of the blocks that a wide outbox received last? It is free, but not marked so yet. */
 static always_inline bool outbox_has_fetched(const heap_t *h, uintptr_t block) {
   bool is_fetched = false;
   for (unsigned i = 0; i < FETCHES; i++) is_fetched |= h->aside->fetched[i] == block;
   return is_fetched;
 }
-/* For a wide outbox: the block that was given FETCHES calls ago, which is to be chained now, or 0.
- * `*s` is the slab of `block`, and then of that one. */
+/* For a wide outbox: the block received FETCHES calls ago, which is due to be chained, or 0. `*s`
+ * is the slab of `block`, and then that of the returned block. */
 static always_inline uintptr_t outbox_fetch(heap_t *h, slab_t **s, uintptr_t block) {
   heap_aside_t *a = h->aside;
   if (unlikely(outbox_has_fetched(h, block))) fatal("double free", (void *)block, "free");
@@ -84,20 +84,20 @@ static always_inline uintptr_t outbox_fetch(heap_t *h, slab_t **s, uintptr_t blo
   if (likely(other != 0)) *s = slab_of((void *)other);
   return other;
 }
-/* `fatal` if the block that was fetched had been freed before: its slab may be gone. */
+/* `fatal` if a fetched block had been freed before: its slab may be gone. */
 hidden void outbox_check_fetched(const slab_t *s, uintptr_t block);
-/* What was fetched goes to chains, or where it belongs. From then on all that was freed says so. */
+/* Fetched blocks go to chains, or to their slabs. From then on all freed blocks are marked so. */
 hidden void outbox_put_fetched(heap_t *h);
-/* Publishes everything, or of a wide outbox what is in the next few slots. */
+/* Publishes everything; of a wide outbox only the next few slots. */
 hidden void outbox_step(heap_t *h);
 /* The same for a heap that allocates: a wide outbox takes no new chains, and ends by and by. */
 hidden void outbox_close(heap_t *h);
 hidden void outbox_flush(heap_t *h); /* publishes everything; the outbox is not wide then */
-/* The heap has come to own a slab. The blocks of its chain go back there. */
+/* The heap has come to own a slab: the blocks of the slab's chain go back to it. */
 hidden void outbox_reclaim(heap_t *h, slab_t *s);
-/* The next chain from slot `*slot` on, closed or not; `*slot` is then behind it. NULL: none. */
+/* The next chain from slot `*slot` on, closed or not; moves `*slot` behind it. NULL: none. */
 hidden batch_t *outbox_next(const heap_t *h, unsigned *slot);
-/* One thread's chains become another heap's, which has none. */
+/* Moves the chains of one heap to another, which has none. */
 hidden void outbox_move(heap_t *to, heap_t *from);
 /* Closes the chains to fast frees, or opens them. */
 hidden void outbox_set_closed(heap_t *h, bool is_closed);

@@ -4,14 +4,14 @@
 
 #include "magazine.h"
 
-/* The lead of others: what they freed, each block as OTHERS_WEIGHT, less what the heap's own thread
- * freed. As much as an eighth of a slab weighs, 128 blocks at most, makes the class remote. It
- * falls no lower than 300 blocks make up: a thread that ends leaves its blocks to other threads. */
+/* The lead of others: the blocks that they freed, times OTHERS_WEIGHT, less those that the heap's
+ * own thread freed. The weight of an eighth of a slab, 128 blocks at most, makes the class remote.
+ * The lead has a floor that 300 blocks make up: a thread that ends leaves its blocks to others. */
 enum { OTHERS_WEIGHT = 96, LEAD_LEAST = -300 * OTHERS_WEIGHT, MUCH_MOST = 128 };
 
 slab_t *owned_first(const heap_t *h, unsigned c) { return slab_numbered(h->own->slabs[c]); }
 
-/* relaxed: its user alone writes it */
+/* relaxed: only its user writes it */
 static void count_slab_of(heap_t *h, int more) {
   atomic32_t *slabs = &h->own->lane_slabs;
   if (heap_tag(h) != NULL)
@@ -103,8 +103,8 @@ void owned_recount(heap_t *h) {
       slab_recount(s);
 }
 
-/* Goes through the classes in turn. A slab goes that is empty, was empty at the last look, and was
- * not used in between. The slab that was to be next may have left the lane since. */
+/* Goes through the classes in turn. A slab goes if it is empty, was empty at the last look, and was
+ * not used in between. The slab noted as next may have left the lane since. */
 void owned_sweep(heap_t *lane, unsigned looks) {
   heap_own_t *o = lane->own;
   slab_t *s = slab_numbered(o->sweep_at), *next;

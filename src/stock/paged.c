@@ -8,16 +8,16 @@
 #include "stock.h"
 
 enum {
-  SPREAD = 7,         /* spans from heap to heap, so that threads rarely meet at one word */
-  SPANS_WAIT_MS = 16, /* after there was no memory for one */
-  GIVEN_AT_ONCE = 8,  /* runs that a heap gives back to make room: for one of any length */
+  SPREAD = 7,         /* spans from heap to heap, so that threads seldom meet at one word */
+  SPANS_WAIT_MS = 16, /* after there was no memory for a span */
+  GIVEN_AT_ONCE = 8,  /* runs that a heap gives back to make room for one of any length */
 };
 
 static size_t pages_for(size_t size) { return (size + SPAN_PAGE - 1) >> SPAN_PAGE_SHIFT; }
 static uint64_t bytes_in_pages(unsigned pages) { return (uint64_t)pages << SPAN_PAGE_SHIFT; }
 
 /* A block for which a new span would pass the limit gets slices of its own, usually one. So does
- * every block for a while after a span could not be had: each attempt costs system calls. */
+ * every block for a while after the system refused a span: each attempt costs system calls. */
 static out_of_line void *begin_span(heap_t *h, unsigned n) {
   static pace_t refusals;
   bool clean;
@@ -29,8 +29,8 @@ static out_of_line void *begin_span(heap_t *h, unsigned n) {
   return span_begin(base, clean, n);
 }
 
-/* Of a span's pages those that are in memory count for a limit, of other slices all do. So the heap
- * keeps the slices only if that is the same. */
+/* A limit counts those pages of a span that are in memory, but all pages of other slices. So the
+ * heap keeps a span's slices only if both are the same. */
 static void give_run_back(heap_t *h, void *p, unsigned n) {
   slab_t *ended = runs_give_back(h, p, n);
   if (ended == NULL) return;
@@ -38,12 +38,12 @@ static void give_run_back(heap_t *h, void *p, unsigned n) {
   else magazine_put_run(h, ended, SPAN_SLICES, SPAN_SLICES, TOUCHED_ALL);
 }
 
-/* Does it keep too many to keep `n` pages more? 0: too many in any case. */
+/* Does it keep too many to add `n` pages? With 0: does it keep too many as it is? */
 static bool keeps_too_many(const heap_t *h, unsigned n) {
   return n == 0 ? h->own->kept_pages > h->own->pages_most : !runs_have_room(h, n);
 }
 
-/* Some, if so: the rest goes by and by. */
+/* If so, gives some back. The rest goes by and by. */
 static void give_some_back(heap_t *h, unsigned n) {
   for (int i = 0; i < GIVEN_AT_ONCE && h->keeps_pages && keeps_too_many(h, n); i++) {
     run_t run = runs_take_any(h);
@@ -51,7 +51,7 @@ static void give_some_back(heap_t *h, unsigned n) {
   }
 }
 
-/* Of a span that is there. Pages that went back to the system count anew for the limit. */
+/* Takes pages of an existing span. Those that went back to the system count anew for the limit. */
 static void *claim_paged(heap_t *h, unsigned n) {
   void *p = span_claim(n, heap_number(h) * SPREAD);
   if (p == NULL) return NULL;
@@ -95,7 +95,7 @@ void paged_free(heap_t *h, void *p, const char *call) {
   runs_put(h, p, n);
 }
 
-/* Bytes that a block for `size` may have. */
+/* The most bytes that a block for `size` may have. */
 static size_t most_for(size_t size) {
   size_t n = pages_for(size);
   return (n + n / RUN_MORE_PART) << SPAN_PAGE_SHIFT;
@@ -106,7 +106,7 @@ bool paged_may_have(size_t usable, size_t size) { return usable <= most_for(size
 bool paged_resize(void *p, size_t usable, size_t size) {
   size_t n = pages_for(size);
   if (n > SPAN_MOST) return false;
-  unsigned anew = span_untouched_behind(p, (unsigned)n); /* these count for a limit */
+  unsigned anew = span_untouched_behind(p, (unsigned)n); /* the limit counts these */
   if (anew != 0 && budget_is_spent(bytes_in_pages(anew))) return false;
   if (!span_resize(p, (unsigned)n)) return false;
   uint64_t more = bytes_in_pages((unsigned)n) - usable; /* or less */
@@ -116,7 +116,7 @@ bool paged_resize(void *p, size_t usable, size_t size) {
   return true;
 }
 
-/* A run that the heap kept may be longer still. */
+/* A kept run may be longer still. */
 void *paged_malloc_roomy(heap_t *h, size_t size) {
   size_t most = min_size(most_for(size), SPAN_MOST << SPAN_PAGE_SHIFT);
   void *p = paged_malloc(h, most, 1);

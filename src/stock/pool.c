@@ -1,5 +1,5 @@
 /* pool.c - where heaps come from, and what is left of those that are gone            layer 5: stock
- * Contract: pool.h. Sync: S-bit (bitmap.h): what the last user left is seen by the next one. */
+ * Contract: pool.h. Sync: S-bit (bitmap.h): the next user sees what the last one left. */
 #include "pool.h"
 
 #include "../arena/places.h"
@@ -24,7 +24,7 @@ typedef struct {
   heap_sampled_t sampled[PLACES_IN_CHUNK];
   quarantine_t quarantine[SECURE ? PLACES_IN_CHUNK : 0];
 } heap_chunk_t;
-/* Most programs need no mapping for their heaps, and their first one has all it needs on a page. */
+/* Most programs need no mapping for their heaps: the first heap has all it needs on one page. */
 static large_table struct {
   heap_own_t own;
   heap_aside_t aside;
@@ -35,16 +35,16 @@ static const places_shape_t shape_of_heaps = {sizeof(heap_t), sizeof(heap_chunk_
 LAYOUT_SIZE(heap_chunk_t);
 _Static_assert(offsetof(heap_chunk_t, sampled) == SAMPLED_AT, "sample_of finds it");
 
-/* A bit for each place with a heap that rests, changed by its holder. relaxed: a hint; the
- * claim decides. */
+/* A bit for each place whose heap rests; the place's holder changes it. relaxed: a hint; the claim
+ * decides. */
 static large_table atomic64_t rests[PLACES_CHUNKS];
 
-/* What all heaps that rest hold. relaxed: a bound that may be passed by a few heaps. */
+/* What all resting heaps hold. relaxed: a bound that a few heaps may pass. */
 static atomic32_t resting_pages;
 
 uint32_t pool_resting_pages(void) { return atomic32_load_relaxed(&resting_pages); }
 
-/* The heap is the caller's from now on. True if it rested. */
+/* The caller uses the heap from now on. True if it rested. */
 static bool wake(heap_t *h) {
   uint32_t pages = atomic32_load_relaxed(&h->resting_pages);
   if (pages == 0) return false;
@@ -59,7 +59,7 @@ static heap_chunk_t *chunk_with(const heap_t *h, size_t number) {
   return (heap_chunk_t *)(h - number % PLACES_IN_CHUNK);
 }
 
-/* The heap at a place that the caller has claimed: it rested, or has nothing in it. */
+/* Readies the heap at a place that the caller has claimed. It rested, or has nothing in it. */
 static heap_t *ready(heap_t *h, uint32_t number) {
   if (wake(h)) return h;
   atomic32_store_relaxed(&h->number, number);
@@ -78,7 +78,7 @@ static heap_t *ready(heap_t *h, uint32_t number) {
 
 static heap_t *at_place(size_t number) { return pool_at(number, &(bool){false}); }
 
-/* The number of the last heap that was a lane, plus 1. There is nothing in it. relaxed: a hint */
+/* The number of the last heap that was a lane, plus 1. That heap is empty. relaxed: a hint */
 static atomic32_t last_lane;
 
 heap_t *pool_claim_lane(void) {
@@ -87,8 +87,8 @@ heap_t *pool_claim_lane(void) {
   return ready(at_place(last - 1), last - 1);
 }
 
-/* When a place is used for the first time, some others are looked at. So heaps that dead threads
- * have left are found as they become many, and no thread looks at all of them. */
+/* The first use of a place checks some others. So heaps that dead threads left are found as they
+ * become many, and no thread checks all places. */
 heap_t *pool_claim(void) {
   enum { WORDS = 8 * POOL_ASK_WORDS, WORDS_AT_END = 128 * WORDS };
   uint32_t number;
@@ -122,8 +122,8 @@ static void rest(heap_t *h, uint32_t pages) {
   places_release(&heaps, heap_number(h));
 }
 
-/* The more chunks are below, the less a heap may rest with: of very many heaps the lower ones rest,
- * and the chunks of the others can be given back. */
+/* The more chunks lie below a heap, the less it may rest with. So if heaps are very many, the lower
+ * ones rest, and the chunks of the others can go back. */
 bool pool_rest(heap_t *h, uint32_t pages) {
   size_t below = heap_number(h) / PLACES_IN_CHUNK * PLACES_IN_CHUNK;
   if (budget_is_tight() || pages > RESTING_PAGES_EACH ||
@@ -135,7 +135,7 @@ bool pool_rest(heap_t *h, uint32_t pages) {
 
 void pool_return_unused(heap_t *h) { rest(h, 1); }
 
-/* Reads one word for 64 heaps, and passes over those that other threads have just claimed. */
+/* Reads one word for 64 heaps, and skips heaps that other threads have just claimed. */
 heap_t *pool_claim_resting(void) {
   for (size_t i = 0; i < pool_size() / 64 && pool_resting_pages() != 0; i++)
     for (uint64_t w = atomic64_load_relaxed(&rests[i]); w != 0; w &= w - 1) { /* Bound: 64 */
@@ -143,7 +143,7 @@ heap_t *pool_claim_resting(void) {
       if (!places_claim_at(&heaps, number)) continue;
       heap_t *h = at_place(number);
       if (wake(h)) {
-        users_begin(number); /* so that it is not lost halfway */
+        users_begin(number); /* so that others find it if this thread ends halfway */
         return h;
       }
       places_release(&heaps, number); /* others had it meanwhile: its chunk may be discarded */
@@ -153,9 +153,9 @@ heap_t *pool_claim_resting(void) {
 
 /* ---- who uses a heap ------------------------------------------------------------------------- */
 
-/* A dead thread's heap, now the caller's. The heap that its handlers used is left behind by itself
- * from now on. False if an operation never ended in the heap: it stays as it is. False too if a
- * third thread is taking what it keeps: a dead thread's is found again once that is over. */
+/* The caller has taken over a dead thread's heap. The heap that its handlers used counts as left
+ * behind by itself from now on. False if an operation in the heap never ended: it stays as it is.
+ * False too if a third thread is taking what it keeps: it is then found again later. */
 static bool repair(heap_t *h, uint64_t thread) {
   if (unlikely(heap_is_taken(h))) {
     if (thread != USERS_PARENTS) users_leave_behind(heap_number(h), thread);
@@ -190,10 +190,10 @@ heap_t *pool_claim_parents(void) {
   return repair(h, USERS_PARENTS) ? h : NULL;
 }
 
-/* An idle chunk that was kept, or 0. relaxed, as is what it is compared with: a hint */
+/* An idle chunk that was kept, or 0. relaxed, like what it is compared with: a hint */
 static atomic32_t kept_chunk;
 
-/* Are so many places free that the next few heaps are none of this chunk's? */
+/* Are enough lower places free that the next few heaps need none of this chunk? */
 static bool has_room_below(size_t chunk) {
   enum { ROOM = 16 };
   unsigned room = 0;
@@ -202,8 +202,8 @@ static bool has_room_below(size_t chunk) {
   return room >= ROOM;
 }
 
-/* Discards a chunk of which no heap is in use or rests: these are then as if they had never been
- * used. `also_next`: even if one of the next few heaps may be in it; else it stays. */
+/* Discards a chunk if none of its heaps is in use or rests: they are then as if never used.
+ * `also_next`: even if one of the next few heaps may come from it; else the chunk stays then. */
 static void discard_idle(size_t chunk, bool also_next) {
   size_t first = chunk * PLACES_IN_CHUNK;
   if (chunk == 0 || ~atomic64_load_relaxed(&heaps.free[chunk]) != 0) return;
@@ -258,7 +258,7 @@ heap_t *pool_at(size_t number, bool *is_claimed) {
 
 void pool_settle(heap_t *h) {
   uint64_t live = atomic64_load_relaxed(&h->large_live);
-  /* the sums are words of all threads */
+  /* all threads share the words of the sums */
   if ((live | atomic64_load_relaxed(&h->large_allocated)) == 0) return;
   add_to_sum(&heap_counts.large_live, &h->large_live);
   add_to_sum(&heap_counts.large_allocated, &h->large_allocated);

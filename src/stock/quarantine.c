@@ -8,15 +8,15 @@
 
 enum {
   PROTECTED_MOST = 16384, /* blocks with pages that nobody can touch; each may cost two mappings */
-  PROTECTION_BYTES = 64 << 10, /* so many take as long as the call itself */
+  PROTECTION_BYTES = 64 << 10, /* so many bytes take as long as the call itself */
   PROTECTIONS_AT_ONCE = 4096,
   PROTECTIONS_A_MS = 4,
   LARGE_FROM = QUARANTINE_SMALL + QUARANTINE_MEDIUM,
 };
 
-/* Blocks with such pages, of all heaps. relaxed: a bound that may be passed by few */
+/* Such blocks of all heaps. relaxed: a bound that a few may pass */
 static atomic32_t protected_blocks;
-/* Calls to protect that are left; when some were added. relaxed: likewise */
+/* Calls to protect that are left, and when more were added. relaxed: likewise */
 static atomic32_t protections;
 static pace_t additions;
 
@@ -42,8 +42,8 @@ static void add_protections(void) {
     atomic32_add_relaxed(&protections, (uint32_t)min_size(more, PROTECTIONS_AT_ONCE));
 }
 
-/* System calls in which threads wait for each other, and that take longer for each page, are a
- * bounded part of the time. */
+/* Bounds the share of time spent in system calls that take longer with each page and in which
+ * threads wait for each other. */
 static bool take_protections(size_t size) {
   uint32_t n = 1 + (uint32_t)min_size(size / PROTECTION_BYTES, PROTECTIONS_AT_ONCE / 2);
   if (atomic32_load_relaxed(&protections) < n) add_protections();
@@ -63,7 +63,7 @@ static void add_flag(void *block, uint32_t flag) {
 }
 
 /* Pages that nobody can touch do not count in RLIMIT_DATA, and at that limit the system does not
- * open them. Without its pages the block can be freed. */
+ * open them. Once its pages are unmapped, the block can be freed. */
 static cold bool unmap(void *block) {
   if (arena_of(block)->is_added || !os_unmap(block, size_of_large(block))) return false;
   add_flag(block, SLAB_IS_UNMAPPED);
@@ -94,7 +94,7 @@ static bool unprotect(void *block, bool has_ended) {
 bool quarantine_unprotect(void *block) { return unprotect(block, false); }
 bool quarantine_open_to_free(void *block) { return unprotect(block, true); }
 
-/* It may be used again. One that the system neither opens nor unmaps stays where it is. */
+/* The block may be used again. One that the system neither opens nor unmaps stays where it is. */
 static void *open_again(void *block) {
   return block != NULL && quarantine_open_to_free(block) ? block : NULL;
 }
@@ -103,13 +103,13 @@ static size_t slot_of_large(quarantine_t *q) {
   return LARGE_FROM + quarantine_draw(q) % QUARANTINE_LARGE;
 }
 
-/* Its memory goes back at once. Its next owner need not look what of it is there, and to close it
- * takes no longer than to close a page. */
+/* Its memory goes back at once. Its next owner need not check which pages are in memory, and
+ * closing it takes no longer than closing one page. */
 static void let_go(void *block, size_t size) {
   if (arena_discard(block, size)) add_flag(block, SLAB_IS_GONE);
 }
 
-/* One without memory may rest as long as it likes. */
+/* A block without memory may rest for any time. */
 void *quarantine_put_large(quarantine_t *q, void *block) {
   size_t size = size_of_large(block);
   if (size > QUARANTINE_BYTES) let_go(block, size);
@@ -118,7 +118,7 @@ void *quarantine_put_large(quarantine_t *q, void *block) {
   return open_again(atomic_ptr_exchange_own(&q->slots[slot_of_large(q)], block));
 }
 
-/* A handler may take what is looked at here: then less is held than it seems. */
+/* A handler may take blocks counted here: then less is held than it seems. */
 void *quarantine_give_way(quarantine_t *q, void *block) {
   size_t sum = size_of_large(block), first = slot_of_large(q), size, left = QUARANTINE_LARGE;
   if (sum > QUARANTINE_BYTES) return NULL;

@@ -1,12 +1,11 @@
 /* returned.c - what a heap has freed of slabs that nobody owns, for its bins         layer 5: stock
  * Contract: returned.h.
  *
- * How many blocks of a class the list may hold: what the class has earned, as far as
- * RETURN_SMALL_BYTES go. For a medium class it is RETURN_MOST and RETURN_BYTES instead, or less
- * where many heaps have little each. If it was full and its blocks are needed again, it was too
- * short. A medium class may then have twice as many, as far as the surplus of all heaps goes; and
- * its spare part, if more had to come from elsewhere. It may have half as many if less than a
- * quarter is used. */
+ * A class's list may hold the blocks that the class has earned, up to RETURN_SMALL_BYTES. For a
+ * medium class the bounds are RETURN_MOST and RETURN_BYTES, or less where many heaps have little
+ * each. A list that was full when its blocks were needed again was too short. A medium class may
+ * then double it, if the surplus of all heaps has room. If more had to come from elsewhere, its
+ * spare part will do. If less than a quarter is used, the list is halved. */
 #include "returned.h"
 
 #include "stock.h"
@@ -19,14 +18,15 @@ static size_t most_of(unsigned c, size_t bytes) {
   return min_size(RETURN_MOST, bytes / class_size(c));
 }
 
-/* The most that the list of a medium class may hold now, if the class has earned it. */
+/* The most that a medium class's list may hold now, if the class has earned it. */
 static size_t longest(const heap_t *h, unsigned c) {
   size_t part = (surplus_average() << SLICE_SHIFT) / RETURN_PART;
   size_t most = most_of(c, min_size(RETURN_BYTES, max_size(RETURN_SMALL_BYTES, part)));
   return most << lengthened(h, c)->doublings;
 }
 
-/* By how many slices, at most, a list grows that was doubled so many times, and now once more. */
+/* By how many slices at most a list grows that has been doubled so many times and now doubles
+ * again. */
 static size_t doubling_slices(unsigned c, unsigned times) {
   return ((most_of(c, RETURN_BYTES) << times) * class_size(c) + SLICE_SIZE - 1) / SLICE_SIZE;
 }
@@ -39,7 +39,7 @@ size_t returned_surplus(const heap_t *h) {
   return slices;
 }
 
-/* `has_missed`: what the list had no room for had to come from elsewhere. */
+/* `has_missed`: blocks that the list had no room for had to come from elsewhere. */
 static bool lengthen(heap_t *h, unsigned c, bool has_missed) {
   lengthened_t *l = lengthened(h, c);
   if (l->doublings == DOUBLED_MOST) return false;
@@ -68,7 +68,7 @@ static bool is_too_short(const heap_t *h, unsigned c) {
   return h->returned_room[c] == 0 && h->returned_most[c] >= longest(h, c);
 }
 
-/* No block is kept while the heap owns few slabs of the class: to adopt others is better then. */
+/* The list keeps no block while the heap owns few slabs of the class: adopting slabs is better. */
 static void renew_allowance(heap_t *h, unsigned c) {
   ASSERT(h->aside->returned[c] == 0);
   bool owns_few = h->own->slab_count[c] > 0 && h->own->slab_count[c] < OWNED_MANY;
@@ -100,7 +100,7 @@ static bool is_mostly_free(const slab_t *s) {
   return a.state == ANCHOR_PARTIAL && a.count > a.carved / 2;
 }
 
-/* The list is whole wherever the thread may end. */
+/* The list stays whole wherever the thread may end. */
 void returned_sift(heap_t *h, unsigned c) {
   uintptr_t before = 0, next;
   for (uintptr_t b = h->aside->returned[c]; b != 0; b = next) { /* Bound: the list */

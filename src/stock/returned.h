@@ -11,27 +11,27 @@ enum {
   RETURN_MOST = 64,           /* blocks in a medium class's list that has not grown, at most */
   RETURN_SMALL_BYTES = 16384, /* bytes in a list of a class below MEDIUM_CLASS, at most */
   RETURN_BYTES = 131072,      /* bytes in a list of a medium class that has not grown, at most */
-  RETURN_PART = 96,           /* this part of what a heap has on average, if that is less */
-  SIFT_BLOCKS = 512,          /* of a class, from one sifting of its list to the next */
-  DOUBLED_MOST = 7,           /* times that a medium class's list may double: to 128-fold */
+  RETURN_PART = 96,           /* or this part of what a heap has on average, if less */
+  SIFT_BLOCKS = 512,          /* blocks of a class between two siftings of its list */
+  DOUBLED_MOST = 7,           /* how often a medium class's list may double: to 128-fold */
 };
 
-/* How many blocks the list of the class has. */
+/* How many blocks the class's list has. */
 hidden size_t returned_count(const heap_t *h, unsigned c);
 /* Is the list worth a bin, or half as long as it may be? */
 hidden bool returned_has(const heap_t *h, unsigned c);
-/* The list with its length; the heap's is empty then, and may hold what returned_renew says. */
+/* Takes the list and its length. The list, empty then, may hold what returned_renew says. */
 hidden uintptr_t returned_take(heap_t *h, unsigned c, unsigned *count);
-/* Puts those blocks back of whose slabs less than half is live, so that these become empty. Before
- * the outbox is flushed. */
+/* Puts back the blocks whose slabs are less than half live, so that these slabs become empty. Call
+ * it before the outbox is flushed. */
 hidden void returned_sift(heap_t *h, unsigned c);
-/* Settles how many blocks the list may hold from now on. It is empty. */
+/* Settles how many blocks the list, now empty, may hold from now on. */
 hidden void returned_renew(heap_t *h, unsigned c);
 /* The list may hold nothing until it is renewed. */
 hidden void returned_give_up(heap_t *h, unsigned c);
-/* Forgets how long the lists of all classes had to be; their part of the surplus goes back. */
+/* Forgets how long the lists of all classes had to be, and gives back their part of the surplus. */
 hidden void returned_forget(heap_t *h);
-/* What the lists had of the surplus is that of another heap's lists, which have none. */
+/* Moves the lists' part of the surplus to the lists of another heap, which have none. */
 hidden void returned_move(heap_t *to, heap_t *from);
-/* What the lists of all classes have of the surplus, in slices. */
+/* The part of the surplus that the lists of all classes have, in slices. */
 hidden size_t returned_surplus(const heap_t *h);

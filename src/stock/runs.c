@@ -9,31 +9,31 @@
 #include "../support/pace.h"
 
 enum {
-  FREE_STEP = 64,    /* pages that a heap counts alone, where there are few heaps */
-  FREE_HEAPS = 16,   /* so many are few: of more each counts as much less alone */
-  FREE_TIMES = 8,    /* all that 10,000 heaps count alone is at most so many times what few do */
-  LEAST_TO_GO = 8,   /* pages of a span for which the system is asked, unless all are to go */
-  REST_MS = 4000,    /* after the system has refused it is asked for no more for so long, */
-  REFUSALS = 4,      /* if it has refused that of so many spans in a row, or of one often */
-  LOOK_TIMES = 16,   /* one free in so many looks how many pages are free */
-  WALK_MS = 100,     /* from a walk over all spans that was hardly worth it to the next */
-  MUCH_MISSED = 512, /* pages; for so many, twice, four times as many it gives up other things */
-  MUCH_DOUBLED = 7,  /* times that it doubles, where these were needed again: then it never is */
-  CLAIMED_TIMES = 2, /* a claimed page counts as so many of these: chance alone makes few */
+  FREE_STEP = 64,    /* pages that a heap counts alone while heaps are few */
+  FREE_HEAPS = 16,   /* so many are few; if there are more, each counts less alone */
+  FREE_TIMES = 8,    /* 10,000 heaps together count alone at most so many times what few do */
+  LEAST_TO_GO = 8,   /* the fewest pages of a span worth a call, unless all must go */
+  REST_MS = 4000,    /* after refusals the system is left alone for so long, */
+  REFUSALS = 4,      /* if it refused so many spans in a row, or one span often */
+  LOOK_TIMES = 16,   /* one free in so many checks how many pages are free */
+  WALK_MS = 100,     /* from a walk over all spans that gained little to the next */
+  MUCH_MISSED = 512, /* missed pages: at so many, twice, four times as many other things go */
+  MUCH_DOUBLED = 7,  /* doublings, as pages are needed again; then it is never reached */
+  CLAIMED_TIMES = 2, /* a claimed page offsets so many missed ones, so that chance makes few */
 };
 
 /* ---- how many are free ----------------------------------------------------------------------- */
 
-static pace_t refusals;          /* when there were the last of REFUSALS */
-static atomic64_t refused_pages; /* in memory then: so many may stay there whatever is asked */
+static pace_t refusals;          /* when the last of REFUSALS refusals came */
+static atomic64_t refused_pages; /* in memory then: so many may stay there whatever we ask */
 
-/* relaxed, all of it: sums, which heaps settle now and then. */
+/* relaxed, all of it: sums that heaps settle now and then. */
 static int64_t pages_in_memory(void) {
   return (int64_t)(atomic64_load_relaxed(&arena_counts.free_pages) -
                    atomic64_load_relaxed(&arena_counts.absent_pages));
 }
 
-/* A sum of parts that other threads settle may be less than nothing for a while. */
+/* A sum of parts that other threads settle may be below 0 for a while. */
 static uint64_t or_none(int64_t pages) { return pages > 0 ? (uint64_t)pages : 0; }
 
 static int64_t pages_to_go(void) {
@@ -43,7 +43,7 @@ static int64_t pages_to_go(void) {
   return pages - refused;
 }
 
-/* For how many idle pages of a span a free asks the system to take them; 0: for none. */
+/* From how many idle pages of a span on a free gives them to the system; 0: never. */
 static unsigned least_to_go(void) {
   int64_t delay = option_get(OPTION_purge_delay_ms);
   if (delay < 0) return 0;
@@ -60,7 +60,7 @@ static void settle_free(heap_t *h) {
   h->own->free_pages = 0;
 }
 
-/* How many pages heaps count alone, all together. */
+/* How many pages all heaps together count alone. */
 static int64_t counted_alone(void) {
   return (int64_t)FREE_STEP * min_size((size_t)users_count(), FREE_HEAPS * FREE_TIMES);
 }
@@ -81,7 +81,7 @@ void runs_settle(heap_t *h) {
   h->counts_pages = 0;
 }
 
-/* What the system has said of the pages of the run's span. */
+/* How the system has answered for the pages of the run's span. */
 static void note_outcome(const void *p, span_outcome_t outcome) {
   static atomic32_t in_row; /* relaxed, both: a guess */
   static atomic64_t last;
@@ -104,7 +104,7 @@ static out_of_line slab_t *give_to_system(void *p, unsigned n, unsigned least) {
   return ended;
 }
 
-/* It is known until some frees later. */
+/* The answer stands for the next few frees. */
 static unsigned least_of(heap_t *h) {
   if (h == NULL) return least_to_go();
   if (h->own->looks_left-- == 0) {
@@ -144,7 +144,7 @@ bool runs_may_give_room(const heap_t *h, size_t size) {
 
 static atomic64_t left_by_walk; /* pages in memory that the last walk could not give back */
 
-/* Is what has been freed since the last walk enough? */
+/* Has enough been freed since the last walk? */
 static bool is_enough_since(size_t size) {
   int64_t more = pages_in_memory() - (int64_t)atomic64_load_relaxed(&left_by_walk);
   return more > 0 && !budget_is_spent_despite((size_t)more << SPAN_PAGE_SHIFT, size);
@@ -152,7 +152,7 @@ static bool is_enough_since(size_t size) {
 
 /* It goes on where the last one stopped. True: all spans had their turn. */
 static bool walk_until_room(size_t size) {
-  static atomic32_t next; /* relaxed: two that walk at once may look twice */
+  static atomic32_t next; /* relaxed: two walks at once may look twice */
   size_t groups = arena_count() * ARENA_GROUPS, first = atomic32_load_relaxed(&next), n = 0;
   for (; n < groups && (n == 0 || budget_is_spent(size)); n++) {
     size_t group = (first + n) % groups;
@@ -184,7 +184,7 @@ static void count_pages(heap_t *h, unsigned n) { /* modulo 2^16 */
   h->keeps_pages = h->own->kept_pages != 0;
 }
 
-/* `link`: where its slot stands. */
+/* `link`: the byte that holds its slot's number. */
 static inline run_t take_linked(heap_t *h, uint8_t *link) {
   heap_own_t *own = h->own;
   unsigned at = *link - 1u;
@@ -218,7 +218,7 @@ static void put_in_slot(heap_t *h, unsigned at, run_t run) {
   count_pages(h, run_page_count(run));
 }
 
-/* One slot after the other. */
+/* Takes the slots in turn. */
 run_t runs_take_any(heap_t *h) {
   uint32_t runs = h->own->kept_runs, from_next = runs & ALL_RUNS << h->own->next_run_slot;
   unsigned at = bits_lowest(from_next != 0 ? from_next : runs);
@@ -238,7 +238,7 @@ void runs_note_given(heap_t *h, unsigned n) {
   h->trims_due = CLASS_COUNT;
 }
 
-/* If these were so many that it gave up other things, it is not done with those. */
+/* If the heap has given up other things for missed pages, it does so less readily from now on. */
 void runs_note_claimed(heap_t *h, unsigned n) {
   heap_own_t *own = h->own;
   unsigned before = own->missed_pages, much = much_missed(h);
@@ -275,7 +275,7 @@ static void give_all_pages_back(heap_t *h) {
   }
 }
 
-/* What its user has learned. Its page may be untouched. */
+/* Forgets what its user has learned. The page may be untouched. */
 static void forget_most(heap_own_t *own) {
   if ((own->pages_most | own->more_pages | own->missed_pages) == 0) return;
   own->pages_most = own->more_pages = own->missed_pages = own->missed_doublings = 0;
@@ -284,7 +284,7 @@ static void forget_most(heap_own_t *own) {
 void runs_empty(heap_t *h) {
   if (h->keeps_pages) give_all_pages_back(h);
   forget_most(h->own);
-  runs_settle(h); /* who looks for free pages next sees these */
+  runs_settle(h); /* so that the next search for free pages counts these */
 }
 
 void runs_move(heap_t *to, heap_t *from) {
@@ -293,7 +293,7 @@ void runs_move(heap_t *to, heap_t *from) {
   if (!from->keeps_pages) return; /* its page may be untouched */
   to->own->kept_runs = from->own->kept_runs;
   memcpy(to->own->page_runs, from->own->page_runs, sizeof to->own->page_runs);
-  signal_fence(); /* a child of fork finds them in `from` or not at all: it forgets `to` */
+  signal_fence(); /* a child of fork finds the runs in `from` or not at all: it forgets `to` */
   from->own->kept_runs = 0;
   runs_recount(to);
   runs_recount(from);
@@ -312,7 +312,7 @@ void runs_recount(heap_t *h) {
 
 static unsigned pages_of_length(const heap_t *h, unsigned level, uint32_t *seen) {
   unsigned pages = 0;
-  /* Bound: PAGE_RUNS_KEPT, for none is seen twice */
+  /* Bound: PAGE_RUNS_KEPT, as none is seen twice */
   for (unsigned next = h->own->first_run[level]; next != 0; next = h->own->next_run[next - 1]) {
     run_t run = h->own->page_runs[next - 1];
     HOLDS(R3, span_was_freed(run_pages_at(run)));

@@ -33,7 +33,7 @@ bool sample_find_point(heap_t *h, unsigned c, size_t size) {
   ASSERT(sample_was_started());
   if (mean == 0 || sample_is_far(d, c, size)) return false;
   if (d->random == 0) d->random = (uintptr_t)h ^ (uint64_t)os_now_ms() << 32;
-  if (d->mean != mean) memset(d->until, 0, sizeof d->until); /* what lay ahead is drawn anew */
+  if (d->mean != mean) memset(d->until, 0, sizeof d->until); /* draws the points ahead anew */
   d->mean = mean;
   if (d->until[c] == 0) d->until[c] = poisson_distance(&d->random, mean);
   return d->until[c] <= size;
@@ -71,7 +71,7 @@ void sample_move_bin(heap_t *to, heap_t *from, unsigned c) {
   there->behind[c] = d->behind[c];
   there->count[c] = d->count[c];
   d->behind[c] = 0;
-  d->until[c] = 0; /* what was in the bin is not handed out */
+  d->until[c] = 0; /* the bin's blocks are not handed out here */
 }
 
 uintptr_t *sample_return_bin(heap_t *h, unsigned c) {
@@ -81,7 +81,7 @@ uintptr_t *sample_return_bin(heap_t *h, unsigned c) {
 
 /* ---- growth ---------------------------------------------------------------------------------- */
 
-/* relaxed: two words, each set once and looked at by itself; the third decides who calls */
+/* relaxed: two words, each set once and read by itself; the third decides which thread calls */
 static atomic64_t call_step;
 static atomic_ptr_t call_at_growth;
 static atomic64_t call_from;
@@ -91,7 +91,7 @@ void sample_on_growth(uint64_t step, void (*call)(void)) {
   atomic64_store_relaxed(&call_step, step);
 }
 
-/* If two threads see the same growth, one calls. */
+/* If two threads see the same growth, only one calls. */
 static void note_growth(uint64_t live) {
   void (*call)(void) = (void (*)(void))atomic_ptr_load_relaxed(&call_at_growth);
   uint64_t step = atomic64_load_relaxed(&call_step), from = atomic64_load_relaxed(&call_from);
@@ -106,11 +106,11 @@ static void add_weight(callstack_sum_t *sum, uint64_t blocks, uint64_t bytes) {
   atomic64_add_relaxed(&sum->bytes, bytes);
 }
 
-enum { PEAK_PARTS = 32 }; /* the peak is noted when it has been passed by such a part */
+enum { PEAK_PARTS = 32 }; /* a new peak must pass the last one by such a part */
 
-/* The state now becomes the state at the peak. Takes time in proportion to the call stacks, each
- * time that what lives has grown by a part of PEAK_PARTS. If threads see the same growth, one
- * does it. If that one ends meanwhile, some sums are of the last peak until the next. */
+/* Makes the present state the state at the peak. Takes time in proportion to the call stacks, each
+ * time live bytes have grown by a part of PEAK_PARTS. If threads see the same growth, one does it.
+ * If that one ends meanwhile, some sums stay those of the last peak until the next. */
 static cold void note_peak(uint64_t last, uint64_t live) {
   if (!atomic64_cas_relaxed(&peak_bytes, &last, live)) return;
   for (uint32_t n = 0; n < callstack_count(); n++) {
@@ -121,7 +121,7 @@ static cold void note_peak(uint64_t last, uint64_t live) {
   }
 }
 
-/* Of a large, huge or guarded block. `slab`: NULL unless it is large; `cell`: NULL if guarded. */
+/* For a large, huge or guarded block. `slab`: NULL unless it is large; `cell`: NULL if guarded. */
 typedef struct {
   slab_t *slab;
   sampled_t *sampled;
@@ -191,7 +191,7 @@ void sample_note_large(heap_t *h, void *p) {
   else sample_pass_bytes(h, SAMPLE_LARGE, size);
 }
 
-/* What is freed here was allocated at `stack`. */
+/* The block that is freed here was allocated at `stack`. */
 static void note_lifetime(uint32_t stack, uint64_t blocks, uint64_t bytes, uint32_t ms) {
   callstack_t *s = callstack_at(callstack_pair(stack, stack_here()), NULL);
   uint64_t part = blocks % POISSON_ONE * ms; /* no product has more than 64 bits */

@@ -1,5 +1,5 @@
 /* shrink.c - what a heap gives up: a little now and then, or everything              layer 5: stock
- * Contract: shrink.h. What is done for each class is done for those that the heap has used. */
+ * Contract: shrink.h. Only the classes that the heap has used are visited. */
 #include "shrink.h"
 
 #include "../support/pace.h"
@@ -11,7 +11,7 @@ void heap_settle(heap_t *h) {
   pool_settle(h);
 }
 
-/* Puts the blocks of a list back where they came from; how many there were. */
+/* Puts a list's blocks back where they came from; returns how many there were. */
 static size_t flush_list(heap_t *h, uintptr_t *list) {
   size_t n = 0;
   for (uintptr_t block; (block = *list) != 0; n++) { /* Bound: a bin, or a returned list */
@@ -24,7 +24,7 @@ static size_t flush_list(heap_t *h, uintptr_t *list) {
 
 static void flush_fresh(heap_t *h, unsigned c) {
   for (fresh_t f; (f = heap_fresh(h, c)).count != 0;) { /* Bound: a slab's blocks */
-    block_set_free(f.first); /* from here on a visitor knows it by its key */
+    block_set_free(f.first); /* from now on a visitor knows it by its key */
     heap_drop_fresh(h, c, f);
     outbox_put(h, slab_of((void *)f.first), f.first);
   }
@@ -45,11 +45,11 @@ void heap_flush_bins(heap_t *h) {
   outbox_flush(h);
 }
 
-/* Takes a step for each slice of a slab that the heap has given back, also meanwhile, or one for
- * each class (runs.c). With it a class's bin and lists go back, and the frees that were put off, of
- * a wide outbox a part. A heap that frees what it had passes through all classes, and keeps next to
- * nothing. Then it is the turn of a heap that rests in the pool. Called at the end of a call
- * (heap_exit), where the stack is short. */
+/* Takes a step for each slab's slice that the heap has given back, even during these steps, or one
+ * for each class (runs.c). A step gives back a class's bin and lists, and the frees that were put
+ * off; from a wide outbox only a part. A heap that frees all it had goes through all classes and
+ * keeps next to nothing. Then a heap that rests in the pool has its turn. Called at the end of a
+ * call (heap_exit), where the stack is short. */
 bool heap_trim(heap_t *h) {
   if (h->trims_due == 0) return false;
   bool has_gone_round = false, is_wide = h->put_off != 0 && outbox_is_wide(h);
@@ -72,7 +72,7 @@ static out_of_line void give_class_up(heap_t *h, unsigned c) {
 
 void heap_watch_class(heap_t *h, uint8_t now) {
   unsigned c = h->watched;
-  if (heap_tag(h) != NULL) return; /* a lane's slabs are nobody else's */
+  if (heap_tag(h) != NULL) return; /* nobody else can use a lane's slabs */
   bool rests = c != 0 && heap_binned(h, c) == h->watched_binned;
   h->watched_at = now;
   h->watched = (uint8_t)heap_next_class(h, c);
@@ -80,7 +80,7 @@ void heap_watch_class(heap_t *h, uint8_t now) {
   if (rests) give_class_up(h, c);
 }
 
-/* The magazine at once, and with the next slow calls every class. */
+/* Gives up the magazine at once, and each class in the next slow calls. */
 void heap_answer_trim(heap_t *h) {
   h->trims_seen = (uint16_t)atomic32_load_relaxed(&heap_trims);
   outbox_flush(h);
@@ -90,12 +90,12 @@ void heap_answer_trim(heap_t *h) {
 
 enum { PAGE = 1 << TOUCHED_SHIFT };
 enum {
-  PARENTS_AT_ONCE = 32, /* places whose heaps end at once, so that a chain of forks does not grow */
-  PARENTS_MS = 4,       /* from the end of any other parent's heap to that of the next */
+  PARENTS_AT_ONCE = 32, /* the first places end at once, so that a chain of forks does not grow */
+  PARENTS_MS = 4,       /* between the ends of two further parents' heaps */
 };
 
-/* What its blocks of others' slabs take. A bin of these, with what was cut off it, is taken
- * to have as many as may be kept, and fresh ones to be in memory. */
+/* The pages of its blocks in others' slabs. Takes a bin of these, with what was cut off it, to have
+ * as many as may be kept, and fresh ones to be in memory. */
 static size_t pages_at_rest(const heap_t *h, unsigned c) {
   bool in_bin = (h->bin[c] != 0 || sample_is_cut(h, c)) && h->own->slab_count[c] == 0;
   size_t blocks =
@@ -103,7 +103,7 @@ static size_t pages_at_rest(const heap_t *h, unsigned c) {
   return (blocks * class_size(c) + PAGE - 1) / PAGE;
 }
 
-/* Counts what was ever touched of the slabs that the heap owns, and its blocks of other slabs. */
+/* Counts what was ever touched of the heap's own slabs, and its blocks in other slabs. */
 uint32_t heap_prepare_rest(heap_t *h) {
   size_t pages = 1;
   outbox_flush(h);
@@ -156,7 +156,7 @@ void heap_end_dead(void) {
   for (heap_t *h; (h = pool_claim_dead(&words)) != NULL;) heap_end_another(h);
 }
 
-/* The free blocks of a first-class heap's slab count for no thread yet. */
+/* No thread counts the free blocks of a first-class heap's slab yet. */
 static out_of_line void untag(slab_t *s) {
   if (atomic_ptr_is_relaxed(&s->tag, NULL)) return;
   slab_thread_count(slab_private_count(s) * class_size(slab_class(s)), 0);
@@ -175,13 +175,13 @@ void heap_give_up_all(heap_t *h) {
   returned_forget(h);
   heap_settle(h);
   h->aside->put_off_more = 0;
-  h->aside->remote = 0; /* its next user may be a lane, which keeps its slabs */
+  h->aside->remote = 0; /* the heap may become a lane, which keeps its slabs */
   h->trims_seen = (uint16_t)atomic32_load_relaxed(&heap_trims);
   h->trims_due = 0;
 }
 
-/* Empties the quarantine of a thread that has died (secure grade). It was that thread, not the
- * caller, that freed these blocks. */
+/* Empties a dead thread's quarantine (secure grade). That thread, not the caller, freed the
+ * blocks. */
 static void end_quarantine(heap_t *h) {
   size_t slot = 0;
   for (void *p; (p = quarantine_take(heap_quarantine(h), &slot)) != NULL;) { /* Bound: its slots */
@@ -199,7 +199,7 @@ static void end_quarantine(heap_t *h) {
 
 void heap_empty(heap_t *h) {
   uint8_t busy = h->busy;
-  h->busy = 1; /* whoever finds it, should the caller die here, lets it be */
+  h->busy = 1; /* if the caller dies here, a finder leaves the heap alone */
   signal_fence();
   if (SECURE) end_quarantine(h);
   heap_give_up_all(h);

@@ -6,22 +6,22 @@
 
 #include "heap.h"
 
-hidden void heap_settle(heap_t *h);     /* all that it has counted goes to heap_counts */
+hidden void heap_settle(heap_t *h);     /* all its own counts go to heap_counts */
 hidden void heap_flush_bins(heap_t *h); /* and lists, and frees that were put off */
-/* A little: the steps that are due. True if all classes have had their turn. */
+/* Gives up a little: the steps that are due. True if all classes have had their turn. */
 hidden bool heap_trim(heap_t *h);
-/* Of the class that it watched the heap keeps nothing if it has filled no bin of it since. Then it
- * watches the next one. */
+/* Gives up the watched class if the heap has filled no bin of it since. Then watches the next
+ * one. */
 hidden void heap_watch_class(heap_t *h, uint8_t now);
-hidden void heap_answer_trim(heap_t *h); /* does what heap_trims asks for */
-hidden void heap_give_up_all(heap_t *h); /* of all that it owns */
-hidden void heap_empty(heap_t *h);       /* and of what a dead thread held back: secure grade */
-hidden void heap_end(heap_t *h);         /* lets go, and goes back to the pool */
-hidden void heap_end_another(heap_t *h); /* likewise, of another thread's heap, now the caller's */
-hidden void heap_drop(heap_t *h);        /* releases its slabs, live blocks included */
-hidden uint32_t heap_prepare_rest(heap_t *h); /* how many pages it holds then: pool_rest */
-hidden bool heap_end_rest(void);              /* ends one that rests; false: there is none */
-/* One of a parent's thread, if it finds one and none was ended just now. */
+hidden void heap_answer_trim(heap_t *h);      /* does what heap_trims asks for */
+hidden void heap_give_up_all(heap_t *h);      /* everything that it owns */
+hidden void heap_empty(heap_t *h);            /* and what a dead thread held back: secure grade */
+hidden void heap_end(heap_t *h);              /* lets go of all, and returns it to the pool */
+hidden void heap_end_another(heap_t *h);      /* ends a heap taken over from another thread */
+hidden void heap_drop(heap_t *h);             /* releases its slabs, live blocks included */
+hidden uint32_t heap_prepare_rest(heap_t *h); /* how many pages it then holds: pool_rest */
+hidden bool heap_end_rest(void);              /* ends a resting heap; false: there is none */
+/* Ends a heap of a parent's thread if it finds one, unless another ended just now. */
 hidden void heap_end_parents(void);
-hidden void heap_end_dead(void);          /* ends all that dead threads left behind */
-hidden void heap_sweep_all(heap_t *lane); /* what is empty goes; the caller is in it */
+hidden void heap_end_dead(void);          /* ends all heaps that dead threads left behind */
+hidden void heap_sweep_all(heap_t *lane); /* empty slabs go; the caller is in the lane */

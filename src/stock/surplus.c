@@ -13,7 +13,7 @@ static struct {
 
 static size_t all_surplus(void) { return atomic32_load_relaxed(&surplus.slices); }
 
-/* Of as many processors as can run a thread with a heap. */
+/* The part for all processors that can run threads with a heap. */
 static size_t processors_part(void) { return users_running() * SURPLUS_EACH; }
 
 static size_t most_surplus(bool with_spare) {
@@ -21,8 +21,8 @@ static size_t most_surplus(bool with_spare) {
   return max_size(arena_used() / SURPLUS_PART, with_spare ? processors_part() : SURPLUS_LEAST);
 }
 
-/* The fences: what a heap takes is in the sum first, and what it gives up leaves the sum last. Else
- * what a thread that stopped or died between the two had could be taken off twice: pool_abandon. */
+/* The fences: the sum grows before a heap takes its part, and shrinks after it gives that up. Else
+ * the part of a thread that stops or dies in between could be taken off twice: pool_abandon. */
 void surplus_add(uint32_t slices) {
   signal_fence();
   atomic32_add_relaxed(&surplus.slices, slices);

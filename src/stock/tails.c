@@ -1,9 +1,9 @@
 /* tails.c - what large blocks leave unused of slices that are in memory              layer 5: stock
  * Contract: tails.h.
  *
- * A block of 18 KiB in a slice that was used as a whole before holds 64 KiB: the other 44 are its
- * tail. Tails may be a part of what large blocks use. Beyond that a block gives its tail back when
- * it is allocated or resized, the sooner the longer the tail is beside the block. A page has 4 KiB
+ * A block of 18 KiB in a slice that was wholly used before holds 64 KiB: the other 44 are its tail.
+ * Tails may be a part of what large blocks use. Beyond that a block gives its tail back when it is
+ * allocated or resized, and the longer its tail is for its size, the sooner. A page has 4 KiB
  * here. */
 #include "tails.h"
 
@@ -13,7 +13,7 @@
 
 enum {
   TAILS_PART = 16,        /* tails may be this part of what large blocks use */
-  TAILS_BUDGET_PART = 16, /* besides, they may be this part of purge_budget */
+  TAILS_BUDGET_PART = 16, /* in addition, they may be this part of purge_budget */
   LARGE_LEAST = 8192,     /* pages, 32 MiB: while large blocks use less, all of purge_budget */
   TAIL = 1 << 20,      /* one page of a tail in a heap's word; its pages are below half of this */
   DISCARDS_MOST = 128, /* in a millisecond */
@@ -24,7 +24,7 @@ enum { TAILS_STEP = 64, LARGE_STEP = TAILS_PART * TAILS_STEP }; /* pages that a 
 static size_t pages_of(const slab_t *s) { return atomic64_load_relaxed(&s->size) >> TOUCHED_SHIFT; }
 static size_t pages_in_last(size_t pages) { return (pages - 1) % TOUCHED_ALL + 1; }
 
-/* Of the slice in which the block ends: there may be further ones, its headroom. */
+/* For the slice in which the block ends: more may follow, its headroom. */
 static always_inline uint8_t *touched_of(const slab_t *s, size_t pages) {
   size_t slice = (uintptr_t)s % WINDOW_SIZE >> DESCRIPTOR_SHIFT;
   return &arena_maps(arena_of(s))->touched[slice + (pages - 1) / TOUCHED_ALL];
@@ -32,7 +32,7 @@ static always_inline uint8_t *touched_of(const slab_t *s, size_t pages) {
 
 /* ---- counts ---------------------------------------------------------------------------------- */
 
-/* relaxed, all of them: a bound that may be passed by what heaps have not settled. */
+/* relaxed, all of them: unsettled counts of heaps may pass the bound. */
 static int64_t large_pages(void) {
   return (int64_t)atomic64_load_relaxed(&heap_counts.large_pages);
 }
@@ -66,7 +66,7 @@ static bool is_far(int32_t sums) {
   return (((uint32_t)sums + LARGE_STEP + TAILS_STEP * TAIL) & ~near) != 0;
 }
 
-/* One of the two is far; the other is added too only if it is. */
+/* One of the two is far. The other is added only if it is far, too. */
 static out_of_line void settle_far(heap_t *h) {
   int32_t pages = pages_in(h->tails), part = is_far(h->tails - pages) ? h->tails : pages;
   add(part);
@@ -92,7 +92,7 @@ static bool is_too_long(size_t tail, size_t pages) {
   return (int64_t)tail * most > 2 * rest * (int64_t)pages;
 }
 
-/* os_now_ms at the last discard, how many more may be made, and BUSY. relaxed: nothing is handed
+/* os_now_ms at the last discard, how many more are allowed, and BUSY. relaxed: nothing is handed
  * over. */
 static struct {
   atomic64_t word;
@@ -100,10 +100,10 @@ static struct {
 enum { BUSY = 1, LEFT_SHIFT = 1, AT_SHIFT = 32 };
 
 /* DISCARDS_MOST in a millisecond: a program that replaces its blocks faster has them in its caches,
- * and a system that refuses is not asked again and again. With more than two processors one thread
- * at a time: if several change page tables at once, each call makes all processors forget what they
- * know of them. No thread waits: it goes on with its tail. One that stops here keeps others from it
- * until the clock moves. */
+ * and a system that refuses is not asked again and again. With more than two processors only one
+ * thread at a time: if several change page tables at once, each call makes all processors forget
+ * what they know of them. No thread waits: it goes on with its tail. A thread that stops here keeps
+ * others out until the clock moves. */
 static bool begin_discard(void) {
   uint64_t word = atomic64_load_relaxed(&discards.word);
   uint32_t now = os_now_ms(), passed = os_ms_between((uint32_t)(word >> AT_SHIFT), now);

@@ -9,29 +9,29 @@
 #include "../support/options.h"
 
 enum { PLACES = PLACES_CHUNKS * PLACES_IN_CHUNK };
-enum { PARENTS_LOOKS = 64 }; /* places that one search looks at */
+enum { PARENTS_LOOKS = 64 }; /* places that one search checks */
 
-/* Above the thread a word counts how often it was written: none comes back before 2^19 changes. */
+/* A word's bits above the thread count its writes: no value comes back before 2^19 changes. */
 typedef struct {
-  atomic32_t count;  /* words with a thread; a hint: it changes after its word */
+  atomic32_t count;  /* words with a thread; a hint: changes after the word */
   atomic32_t stage;  /* users_stage_t */
-  atomic32_t next;   /* the place at which the search for heaps of parents' threads goes on */
-  atomic32_t taking; /* 1: a thread takes what others' heaps keep */
+  atomic32_t next;   /* where the search for heaps of parents' threads goes on */
+  atomic32_t taking; /* 1: a thread is taking what others' heaps keep */
   atomic64_t words[PLACES];
   atomic_ptr_t marks[PLACES]; /* relaxed: a fence for all threads stands between their uses */
 } users_t;
-/* In a child of fork: the thread that forked has not noted its heap; it has; all places were looked
- * at since. */
+/* In a child of fork: the thread that forked has not noted its heap; it has; all places were
+ * checked since. */
 typedef enum { USERS_NEW, USERS_SETTLED, USERS_ALONE } users_stage_t;
 #define USERS_THREAD (((uint64_t)1 << OS_THREAD_BITS) - 1)
 
 static atomic_ptr_t users;     /* pages that a child of fork finds empty */
-enum { PROCESSORS_LEAST = 2 }; /* are taken for granted, so that few processes ask */
-static atomic32_t processors;  /* relaxed: all find the same; 0: not asked */
+enum { PROCESSORS_LEAST = 2 }; /* assumed without asking, so that few processes ask */
+static atomic32_t processors;  /* relaxed: all threads find the same; 0: not asked yet */
 LAYOUT_SIZE(users_t);
 LAYOUT_VARIABLE(users);
 
-/* 1: a thread has the heap, as a child of fork still knows. Where the word is 0 as well, that was a
+/* 1: a thread has the heap; a child of fork still knows this. If the word is 0 as well, it was a
  * thread of a parent. */
 static large_table atomic16_t had_thread[PLACES];
 
@@ -62,9 +62,9 @@ const void *users_marks(size_t number) {
   return u == NULL ? NULL : atomic_ptr_load_relaxed(&u->marks[number]);
 }
 
-/* If several would change a word that is 0, one does. */
+/* If several threads want to change a word that is 0, one does. */
 static bool change(users_t *u, size_t number, uint64_t before, uint64_t thread) {
-  users_note_marks(number, NULL); /* first: who takes it over empties it */
+  users_note_marks(number, NULL); /* first: a thread that takes the heap over empties it */
   int more = (thread != 0) - ((before & USERS_THREAD) != 0);
   uint64_t times = ((before >> OS_THREAD_BITS) + 1) | 1; /* odd: no word is 0 again */
   if (!atomic64_cas_relaxed(&u->words[number], &before, times << OS_THREAD_BITS | thread))
@@ -116,7 +116,7 @@ void users_leave(size_t number) {
   if (users_thread(number) != 0) users_note(number, 0);
 }
 
-/* In this order: nobody finds it before its last word, and whoever does forgets it. */
+/* In this order, nobody finds the heap before its last word, and the finder forgets it. */
 void users_leave_behind(size_t number, uint64_t thread) {
   bool is_parents = thread == USERS_PARENTS;
   if (!is_parents && users_thread(number) == 0) users_note(number, os_thread());
@@ -146,19 +146,19 @@ void users_settle(size_t number) {
 
 bool users_have_strays(void) { return find_stage() == USERS_SETTLED && users_count() > 1; }
 
-/* `word` is its, and was read before. */
+/* `word`: the place's, read before. */
 static bool is_parents(size_t number, uint64_t word) {
   return word == 0 && find_stage() != USERS_NEW && atomic16_load_relaxed(&had_thread[number]) != 0;
 }
 
-/* A handler may fork in the middle of this, and take the heap in the child before it comes back,
- * for it is a parent's there. Then the word is not what was written here: the heap is another's. */
+/* A handler may fork in the middle of this. In the child it may take the heap, a parent's there,
+ * before it returns. Then the word is not what was written here: another has the heap. */
 static bool take_over_word(users_t *u, size_t number, uint64_t word, uint64_t caller) {
   if (!change(u, number, word, caller) || users_thread(number) != caller) return false;
   users_forget(number);
   signal_fence();
   if (users_thread(number) == caller) return true;
-  users_keep(number); /* whoever took it does so */
+  users_keep(number); /* as the thread that took it does */
   return false;
 }
 
