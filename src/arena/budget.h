@@ -1,13 +1,13 @@
 /* budget.h - how much memory there is to be used, and how near that is               layer 3: arena
  * Owns:    the level of pressure, and the growth that was learned.   Called by: arena, slab, stock,
  *          heap, api.   Calls: options, pace, container, os.
- * Threads: any. All words are relaxed: hints, which each reader acts upon by itself.
+ * Threads: any. All words are relaxed: hints, on which each reader acts by itself.
  *
  * There are three bounds: the hard one (option memory_limit), at which allocation fails; the soft
- * one (memory_soft); and the container's. What counts against the soft one is in use or dirty. The
+ * one (memory_soft); and the container's. Memory in use or dirty counts against the soft one. The
  * level follows the bound of which the least is left:
  *   NONE   more is left than a second of growth needs, as learned: speed wins.
- *   NEAR   less: all heaps give up what they keep, purging is at once, no huge pages are asked for.
+ *   NEAR   less: all heaps give up what they keep, purging is immediate, no huge pages are wanted.
  *   OVER   nothing is left, or almost nothing and the kernel is short. The program hears of it too.
  * It goes down again only when a 64th of the bound more is left than was enough to raise it.
  *

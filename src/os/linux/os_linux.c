@@ -178,7 +178,7 @@ static void ask_for(pages_t *p) {
 }
 
 /* Writing a page takes an eighth of the time of a new one, so a few stay. Of many, the last user
- * may have needed all, and so may the next. If not, or to save many calls, one call discards all. */
+ * may have needed all, and so may the next. If not, or to save calls, one call discards all. */
 enum { WORTH_NEW_PAGES = 16 };
 static bool is_cheaper_to_discard(const pages_t *p) {
   return p->resident / 4 + p->gaps > WORTH_NEW_PAGES && p->resident < p->count - p->count / 4;
