@@ -1,6 +1,6 @@
 /* os_windows.c - Windows, 64 bits of x86                                                layer 1: os
- * Contract: os.h. Files: files_windows.c; what is missing: without.c. What errno is elsewhere, the
- *           thread's last error is here: left alone.
+ * Contract: os.h. Files: files_windows.c; what is missing: without.c. The thread's last error, not
+ * errno, is left alone.
  *
  * Windows provides memory in two steps: it reserves addresses, then commits pages there. Committed
  * pages count against the machine's memory, touched or not. A reservation can only be released
