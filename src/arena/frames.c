@@ -14,9 +14,9 @@
 enum {
   COMMITTED_LEAST = MiB(64) >> SLICE_SHIFT, /* smaller heaps have few frames */
   USED_LEAST = FRAME_SLICES * 7 / 8,
-  FRAMES_LOOKED = 16,      /* frames that one tick looks at */
-  TIME_PART = 100,         /* the pause after a look, as a multiple of the time that it took */
-  SLOW_NS = 20000000,      /* anything slower counts as refused: the host has to find the memory */
+  FRAMES_LOOKED = 16, /* frames that one tick looks at */
+  TIME_PART = 100,    /* the pause after a look, as a multiple of the time that it took */
+  SLOW_NS = 20000000, /* whatever takes longer counts as refused: the host has to find the memory */
   SLOW_FRESH_NS = 2000000, /* for a fresh frame: its pages would come faster one by one */
   PASS_WAIT = 1000,        /* ms between two passes over all frames */
   REFUSED_WAIT = 16,       /* ms to wait, doubled with each refusal in a row */

@@ -107,7 +107,7 @@ static always_inline size_t grow_by(arena_t *a, size_t n) {
   return slice;
 }
 
-/* Keeps the `n` of `have` claimed slices that begin at a multiple of `alignment`; frees the rest. */
+/* Keeps the `n` of `have` claimed slices that begin at a multiple of `alignment`, frees others. */
 static out_of_line size_t keep_aligned(arena_t *a, size_t slice, size_t have, size_t n,
                                        size_t alignment) {
   if (!is_slice(slice)) return slice;

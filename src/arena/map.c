@@ -110,7 +110,7 @@ static cold size_t find_foreign(find_t *s, size_t first) {
   return from;
 }
 
-/* Claims the windows from `first` on and maps them. On OS_OCCUPIED it returns which one is taken. */
+/* Claims the windows from `first` on and maps them. On OS_OCCUPIED: returns which is taken. */
 static size_t try_at(find_t *s, size_t first) {
   s->result = OS_OCCUPIED;
   size_t i = claim(first, s->count, s->again);
