@@ -101,7 +101,7 @@ static inline size_t arena_used(void) {
   return free > 0 ? all - min_size(all, (size_t)free) : all;
 }
 
-/* So little is in use that a look at slabs would take more memory than it saves: it needs libc's
+/* So little is in use that a look at slabs would take more memory than it saves. It needs libc's
  * code for the time of day, of which the system maps 64 KiB. */
 static inline bool arena_is_small(void) {
   enum { SMALL_SLICES = 32 };

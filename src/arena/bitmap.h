@@ -22,9 +22,9 @@ static inline bool bitmap_has(const atomic64_t *words, size_t n) {
 /* The lowest free bit at or above word `from`, claimed; BITMAP_NONE if there is none. */
 hidden size_t bitmap_claim_one(atomic64_t *words, size_t word_count, size_t from);
 
-/* The first bit of the lowest run of `n` free bits, at or above word `from`, that starts at a
- * multiple of `alignment` (a power of two); BITMAP_NONE if there is none. Reads each word once;
- * others may change them meanwhile. */
+/* The first bit of the lowest run of `n` free bits at or above word `from`; BITMAP_NONE: there is
+ * none. It starts at a multiple of `alignment` (a power of two). Reads each word once; others may
+ * change them meanwhile. */
 hidden size_t bitmap_find_run(const atomic64_t *words, size_t word_count, size_t from, size_t n,
                               size_t alignment);
 /* Likewise, where each bit may be free in `words` or in `others`. */

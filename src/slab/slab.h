@@ -9,7 +9,7 @@
  *                    owner sees links and keys in the blocks, and the owner's fields.
  *          S-partial becoming EMPTY and then clearing the bit, setting the bit and then reading the
  *                    anchor: both change the bit's word, so one of the two threads sees the other.
- *          S-visit   keys, `carved`, `fresh` and `holes`: they tell a visitor which blocks are free.
+ *          S-visit   keys, `carved`, `fresh` and `holes`: by them a visitor finds free blocks.
  * Holds:   I1 used + free + sunk == carved, free being the length of the private list, while one
  *             thread has the slab
  *          I2 carved <= capacity          I3 the chain in the anchor is as long as its count says,
@@ -186,7 +186,7 @@ hidden void slab_recount(slab_t *s);
 /* What others freed becomes the private list, which was empty; returns how many. */
 hidden unsigned slab_collect(slab_t *s);
 
-/* Puts the block on the private list of its slab, which the caller owns; true if all are free now. */
+/* Puts the block on the private list of its slab, which the caller owns. True: all are free now. */
 static always_inline bool slab_put_back(slab_t *s, uintptr_t block) {
   block_link(block, s->head);
   s->head = block;
@@ -231,7 +231,7 @@ hidden bool slab_is_worth(const slab_t *s, unsigned n);
 
 /* Frees a chain of `count` blocks, linked from `first` to `last`, in a slab that the caller does
  * not own. `heap` takes a FULL slab that this makes worth having (SLAB_OWNED_NOW); if it is NULL,
- * anybody may have it. SLAB_IS_EMPTY: the last block came back; the caller must release the slab. */
+ * anybody may have it. SLAB_IS_EMPTY: the last block came back; the caller releases the slab. */
 hidden slab_outcome_t slab_push(slab_t *s, uintptr_t first, uintptr_t last, unsigned count,
                                 void *heap);
 

@@ -27,7 +27,7 @@ enum {
 };
 enum { SEEN_HOLED = 1 << 15 }; /* `seen`: so many blocks are free; other free pages went */
 
-/* A thread that takes a tick begins at slice `next`, counted over all arenas. relaxed, all: hints */
+/* A tick begins at slice `next`, counted over all arenas. relaxed, all: hints */
 static struct {
   pace_t ticks;
   atomic32_t next;

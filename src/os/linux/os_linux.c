@@ -273,7 +273,7 @@ uintptr_t os_space_end(void) {
 }
 
 /* Far below where the kernel puts stacks, libraries and other mappings, and above where programs
- * and their brk heaps begin: 4 to 20 TiB with 47 bits; the second or third window with 32. */
+ * and their brk heaps begin: 4 to 20 TiB with 47 bits. With 32 bits: the second or third window. */
 uintptr_t os_space_start(void) {
   size_t part = os_space_end() / 32;
   return align_up(part + random_number() % (4 * part), WINDOW_SIZE);
