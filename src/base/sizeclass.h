@@ -24,7 +24,7 @@ typedef struct {
 
 extern hidden const class_info_t class_info[CLASS_COUNT];
 
-/* By the size in steps, rounded up. A table, with no arithmetic for large sizes: a program's sizes
+/* By the size in steps, rounded up. A table, and no arithmetic for large sizes: a program's sizes
  * may lie on either side of any limit, and a mispredicted branch costs more than a load. */
 extern hidden const uint8_t class_table[SMALL_STEPS + 1];
 

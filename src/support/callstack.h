@@ -23,7 +23,7 @@ typedef struct {
 
 typedef struct {
   atomic32_t count;         /* frames; 0: not complete yet. Then const, like the frames */
-  atomic32_t lifetime_part; /* the fraction below `lifetime`, times POISSON_ONE; modulo 2^32 */
+  atomic32_t lifetime_part; /* the fraction that `lifetime` lacks, times POISSON_ONE; modulo 2^32 */
   callstack_sum_t allocated, live, peak; /* of a stack */
   callstack_sum_t freed;                 /* of a pair; of a stack: blocks without a pair */
   atomic64_t lifetime;                   /* of the freed blocks: ms, all together */
