@@ -137,6 +137,6 @@ static bool end_with_heap(void *p, size_t usable, void *context) {
 }
 
 void secure_heap_ends(struct fh_heap *heap) {
-  bool lives = heap_usable_size(heap, "fh_heap_destroy") != 0; /* `fatal` if neither NULL nor live */
+  bool lives = heap_usable_size(heap, "fh_heap_destroy") != 0; /* `fatal` if freed */
   if (lives) firstclass_visit(heap, &(visitor_t){.blocks = end_with_heap});
 }

@@ -7,8 +7,8 @@
 #include "../os/os.h"
 
 /* The program's own text, if it has one. If the program links or contains the library, it is always
- * found; under LD_PRELOAD only if the program exports the symbol (-rdynamic), because otherwise it
- * is not in the dynamic table. */
+ * found. Under LD_PRELOAD it is found only if the program exports it (-rdynamic): otherwise it is
+ * not in the program's dynamic table. */
 extern const char *fh_options __attribute__((weak, visibility("default")));
 
 /* ---- the table in its several forms ---------------------------------------------------------- */
