@@ -56,7 +56,7 @@ typedef uint64_t pair_t __attribute__((vector_size(16), may_alias));
 #endif
 
 /* Zeroes `n` bytes: 32 to BITS_FEW. Here and below `n` and the address are multiples of 16. No
- * loop, and one branch: some words are written twice, from either end. */
+ * loop, and beyond 64 bytes no branch: some words are written twice, from either end. */
 enum { BITS_FEW = 256 };
 static always_inline void bits_clear_two(char *at) {
   const pair_t zero = {0, 0};
