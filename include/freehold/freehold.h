@@ -470,7 +470,7 @@ FH_API size_t fh_stats_json(char *buffer, size_t size);
  * counts begin with the thread's first call of either, which returns 0. Differences tell what a
  * piece of work used. They are exact, in bytes of blocks. So a request for 100 bytes counts as 112,
  * one for 20,000 as whole pages, and one for none as none. A block that a profile samples has its
- * own pages, and counts as these. Where realloc leaves a block in place, or moves its pages, what it
+ * own pages, and counts as these. If realloc leaves a block in place, or moves its pages, what it
  * adds or takes away counts. Memory that freehold needs for itself does not count, nor do blocks of
  * libc's own heap. In a signal handler the interrupted call may count in part. In
  * the secure grade a block counts as freed when it may be used again. Neither call locks or asks

@@ -2,8 +2,8 @@
  * Owns:    the list of arenas, and what searches for free slices and for room did not find.
  * Called by: arena.c, grow.c, purge.c; what arena.h declares of it by all above.   Calls: bitmap,
  *          hint, os.
- * Threads: any. All bits of `free` go back here, so that no search or purge goes on missing them.
- *          Sync: S-bit (bitmap.h), S-room, S-group (hint.h), S-arena (arena.h). */
+ * Threads: any. All bits of `free` go back here, so that no search or purge goes on
+ *          missing them. Sync: S-bit (bitmap.h), S-room, S-group (hint.h), S-arena (arena.h). */
 #pragma once
 
 #include "arena.h"
