@@ -31,12 +31,11 @@ namespace freehold {
 
 /* ---- heaps ----------------------------------------------------------------------------------- */
 
-/* Owns a first-class heap. One that was moved from is no heap: what is asked of it comes from the
- * default one. */
+/* Owns a first-class heap. A moved-from one owns none: allocations from it use the default heap. */
 class heap {
 public:
-  /* What becomes of blocks that still live when the heap ends. Either they end with it, and whoever
-   * points to one must be gone; or they stay valid, and are freed like any other. */
+  /* What becomes of blocks that still live when the heap ends. Either they end with it, and nothing
+   * may point to them any more; or they stay valid, and are freed like any other. */
   enum class blocks { end, stay };
 
   explicit heap(blocks at_end = blocks::end) : of_{fh_heap_new()}, at_end_{at_end} {
@@ -55,7 +54,7 @@ public:
   heap(const heap &) = delete;
   heap &operator=(const heap &) = delete;
 
-  /* For the functions of freehold.h. Still owned by this. */
+  /* For the functions of freehold.h. This object still owns it. */
   [[nodiscard]] fh_heap_t *get() const noexcept { return of_; }
 
 private:
@@ -72,7 +71,7 @@ private:
 
 namespace detail {
 
-/* Alignments that every block of at least so many bytes has. */
+/* Alignments that every block of at least `size` bytes has. */
 constexpr bool is_plain(std::size_t size, std::size_t alignment) noexcept {
   return alignment <= alignof(std::max_align_t) && alignment <= size;
 }
@@ -102,7 +101,7 @@ template <class T> [[nodiscard]] T *allocate_many(fh_heap_t *of, std::size_t n) 
 
 } // namespace detail
 
-/* What allocate_at_least returns: std::allocation_result where there is one (C++23). */
+/* What allocate_at_least returns: std::allocation_result where it exists (C++23). */
 #if defined(__cpp_lib_allocate_at_least)
 template <class T> using allocation_result = std::allocation_result<T *>;
 #else
@@ -147,10 +146,9 @@ public:
   }
 };
 
-/* For a given heap, which must outlive the blocks. Two are equal if they are of one heap, so no
- * container ends up with blocks of a heap other than its own. Moving and swapping containers
- * takes the allocator along. Copying one uses the same heap; assigning a copy keeps the heap of the
- * container that is assigned to. */
+/* For a given heap, which must outlive the blocks. Two are equal if they use the same heap, so no
+ * container ends up with another heap's blocks. Moving and swapping containers takes the allocator
+ * along. Copying a container uses the same heap; copy assignment keeps the target's heap. */
 template <class T> class heap_allocator {
 public:
   using value_type = T;
@@ -186,8 +184,8 @@ private:
   fh_heap_t *of_;
 };
 
-/* For a heap that all copies own together: the last one ends it, and with it what still lives. A
- * default one has a new heap. Equal, moved, swapped and copied as above. */
+/* For a heap that all copies own together: the last one ends it, and with it all live blocks. A
+ * default-constructed one has a new heap. Equal, moved, swapped and copied as above. */
 template <class T> class shared_allocator {
 public:
   using value_type = T;
@@ -200,7 +198,7 @@ public:
   explicit shared_allocator(std::shared_ptr<heap> of) noexcept : of_{std::move(of)} {}
   template <class U>
   shared_allocator(const shared_allocator<U> &other) noexcept : of_{other.owner()} {}
-  /* One that was moved from may still be used: it is a copy. */
+  /* A moved-from object may still be used: a move copies. */
   shared_allocator(const shared_allocator &) noexcept = default;
   shared_allocator &operator=(const shared_allocator &) noexcept = default;
 
@@ -244,7 +242,7 @@ class default_resource final : public std::pmr::memory_resource {
   }
 };
 
-/* Made before main and never ended: containers of static storage may outlive everything else. */
+/* Made before main and never destroyed: static containers may outlive everything else. */
 union default_resource_for_ever {
   default_resource_for_ever() : resource() {}
   ~default_resource_for_ever() {}

@@ -1,5 +1,5 @@
-/* new.hpp - what C++ programs may ask of operator new beyond the standard: the size that is really
- * there, and hints; C++17 and later
+/* new.hpp - what C++ programs may ask of operator new beyond the standard: the block's real size,
+ * and hints; C++17 and later
  *
  * operator new and delete are freehold's as soon as the library is linked or preloaded; no header
  * is needed for that. Units, threads, signals and fork: as in freehold.h. */
@@ -10,9 +10,9 @@
 #include <cstdint>
 #include <new>
 
-/* How often what is allocated will be used: 0 hardly ever, 255 all the time. LLVM and tcmalloc have
- * this type, and compilers may call these forms by themselves. freehold accepts the hint, and does
- * not use it: a block is the same whatever it says. LLVM. */
+/* How often the memory will be used: 0 hardly ever, 255 all the time. LLVM and tcmalloc have this
+ * type, and compilers may call these forms on their own. freehold accepts the hint but does not use
+ * it: the block is the same whatever it says. LLVM. */
 enum class __hot_cold_t : std::uint8_t;
 
 [[nodiscard]] void *operator new(std::size_t size, __hot_cold_t hint);
@@ -28,7 +28,7 @@ enum class __hot_cold_t : std::uint8_t;
 [[nodiscard]] void *operator new[](std::size_t size, std::align_val_t alignment,
                                    const std::nothrow_t &, __hot_cold_t hint) noexcept;
 
-/* Called by the compiler when a constructor throws. Clang from 19 on takes them for the forms that
+/* Called by the compiler when a constructor throws. Clang from 19 on treats them as the forms that
  * a program may replace, which must not be inline. */
 #if defined __clang__
 #pragma clang diagnostic push
@@ -65,17 +65,17 @@ namespace freehold {
 
 inline constexpr __hot_cold_t cold{0}, hot{255};
 
-/* A block, and how many bytes of it may be used. */
+/* A block, and how many of its bytes may be used. */
 struct sized_ptr_t {
   void *p;
   std::size_t n;
 };
 
 extern "C" {
-/* ::operator new, and how many bytes are really there. The block is freed by ::operator delete, of
- * the aligned forms by that with an alignment, and a size from `size` to `n` may be given. Throws
- * std::bad_alloc. Where the program has replaced operator new, `n` is `size`. P0901; LLVM, tcmalloc
- * (__size_returning_new). */
+/* ::operator new, which also says how many bytes the block really has. ::operator delete frees it,
+ * for the aligned forms the one with an alignment; it may be given a size from `size` to `n`.
+ * Throws std::bad_alloc. If the program has replaced operator new, `n` is `size`. P0901; LLVM,
+ * tcmalloc (__size_returning_new). */
 [[nodiscard]] sized_ptr_t fh_new_at_least(std::size_t size) __asm__("__size_returning_new");
 [[nodiscard]] sized_ptr_t fh_new_at_least_hinted(std::size_t size, __hot_cold_t hint) __asm__(
   "__size_returning_new_hot_cold");

@@ -8,8 +8,8 @@
 enum {
   HUGE_PAGE = 2 << 20,
   HUGE_FIRST = 4 << 20,    /* bytes of a window before its first huge page: the head is in front */
-  PRESENT_STEP = 32 << 20, /* bytes that are made present between two looks at the clock */
-  RESERVE_MS = 5000,       /* how long huge pages may take */
+  PRESENT_STEP = 32 << 20, /* bytes made present between two looks at the clock */
+  RESERVE_MS = 5000,       /* how long taking huge pages may take */
   RESERVE_MS_EACH = 1000,  /* how much longer for each GiB */
 };
 #define HEAD_SIZE ((size_t)ARENA_FIRST_SLICE << SLICE_SHIFT)
@@ -22,12 +22,12 @@ typedef struct {
   bool is_zero, is_pinned;
 } memory_t;
 
-/* The part of a window's head that does not lie in the memory. */
+/* The part of a window's head that lies before the memory. */
 static size_t head_before(const char *window, const memory_t *m) {
   return m->from > window ? min_size((size_t)(m->from - window), HEAD_SIZE) : 0;
 }
 
-/* Reserved and opened, since where reservations go as a whole os_map_at wants all of a window. */
+/* Reserves and opens it: where reservations go as a whole, os_map_at wants a whole window. */
 static bool make_head(char *window, const memory_t *m) {
   size_t before = head_before(window, m);
   if (before != 0 && os_reserve_at(window, before) != OS_MAPPED) return false;
@@ -57,8 +57,8 @@ static bool begin_arena(arena_t *a, size_t first, size_t end, const memory_t *m)
   return true;
 }
 
-/* What of the memory lies in this window, which is claimed and goes back if it is of no use; the
- * bytes of its slices. */
+/* Uses the part of the memory in this window, which is claimed, and goes back if it is of no use.
+ * Returns the bytes of its slices. */
 static size_t use_window(char *window, const memory_t *m) {
   size_t first = ARENA_FIRST_SLICE, end = 0;
   if (m->from > window) first = max_size(first, (size_t)(m->from - window) >> SLICE_SHIFT);
@@ -99,7 +99,7 @@ static size_t make_present(char *at, size_t size, size_t page, const pursuit_t *
   return done;
 }
 
-/* As many pages at once as there are, and then half as many. */
+/* Takes as many pages at once as there are; after each failure, half as many. */
 static size_t take_pages(char *at, size_t most, size_t page, const pursuit_t *p) {
   size_t got = 0, step = most;
   while (step != 0 && got < most) { /* Bound: halves of the step, and whole steps */
@@ -115,7 +115,7 @@ static size_t take_pages(char *at, size_t most, size_t page, const pursuit_t *p)
   return got;
 }
 
-/* In a window of their own: the largest ones fill it, otherwise its head has small pages. */
+/* Takes pages in a new window: a largest one fills it; else the window's head has small pages. */
 static size_t take_window(size_t most, size_t page, const pursuit_t *p) {
   size_t from = page == WINDOW_SIZE ? 0 : HUGE_FIRST, got, end;
   char *window = map_reserve(1, WINDOW_SIZE);

@@ -43,8 +43,8 @@ static bool take_over(arena_t *a, size_t first, size_t n) {
 
 /* ---- claiming -------------------------------------------------------------------------------- */
 
-/* By `attempt`, in the arenas from number `from` on where `lacks` does not say that a search is in
- * vain; NULL: in all. If there is none `*slice` says why: NO_MEMORY, or NO_SLICES. */
+/* Claims by `attempt` in the arenas from number `from` on, except where `lacks` says that a search
+ * is in vain; NULL: in all. On failure `*slice` says why: NO_MEMORY, or NO_SLICES. */
 static arena_t *try_each(slices_attempt_t *attempt, lacks_t *lacks, size_t from, size_t n,
                          size_t alignment, size_t *slice) {
   bool is_short = false;
@@ -61,22 +61,22 @@ static arena_t *try_each(slices_attempt_t *attempt, lacks_t *lacks, size_t from,
   return NULL;
 }
 
-/* Free slices; else the rest of a window is mapped. */
+/* Claims free slices, or else maps the rest of a window. */
 static arena_t *claim_existing(size_t from, size_t n, size_t alignment, size_t *slice) {
   arena_t *a = try_each(slices_claim, lacks_free, from, n, alignment, slice);
   return a != NULL ? a : try_each(grow_claim, lacks_room, from, n, alignment, slice);
 }
 
-/* Before a window is added, all are searched, whatever the hints say. */
+/* Before it adds a window it searches all, whatever the hints say. */
 static arena_t *claim_anywhere(size_t n, size_t alignment, size_t *slice) {
   size_t slices, seen = arena_count();
   arena_t *a = claim_existing(0, n, alignment, slice);
-  bool is_short = *slice == NO_MEMORY; /* a window more would take more of it */
+  bool is_short = *slice == NO_MEMORY; /* one more window would take more of it */
   if (a == NULL) a = try_each(slices_claim, NULL, 0, n, alignment, slice);
   if (a != NULL || is_short) return a;
   arena_t *fresh = grow_map_window(n, alignment, &slices);
   if (fresh == NULL) return NULL;
-  /* of many threads that come here at once few add an arena */
+  /* if many threads come here at once, few add an arena */
   a = claim_existing(seen, n, alignment, slice);
   if (a == NULL && (*slice = grow_publish_window(fresh, n, alignment, slices)) != NO_SLICES)
     return fresh;
@@ -87,7 +87,7 @@ static arena_t *claim_anywhere(size_t n, size_t alignment, size_t *slice) {
 static void *claim_slices(size_t n, size_t alignment, bool *clean) {
   size_t slice, seen = 0;
   arena_t *a = NULL;
-  /* Others that map what is left of the address space at this moment may have added an arena. */
+  /* Others that map the rest of the address space at this moment may have added an arena. */
   for (int tries = 0; tries < 3 && a == NULL; tries++) {
     if (tries != 0 && !arena_unmap_free() && arena_count() == seen) return NULL;
     seen = arena_count();
@@ -137,7 +137,7 @@ typedef struct {
   uint32_t now;
 } left_t;
 
-/* relaxed: the time is for purge's patience alone. Written only if it is news to other threads. */
+/* relaxed: only purge's patience needs the time. Written only if it changes. */
 static void leave_dirty_part(atomic64_t *dirty, uint64_t bits, void *context) {
   const left_t *l = context;
   atomic32_t *since = &l->maps->dirty_since[dirty - l->maps->dirty];
@@ -145,7 +145,7 @@ static void leave_dirty_part(atomic64_t *dirty, uint64_t bits, void *context) {
   if (atomic32_load_relaxed(since) != l->now) atomic32_store_relaxed(since, l->now);
 }
 
-/* Out of line, for it needs more of the stack than what follows. */
+/* Out of line, because it needs more of the stack than the code that follows. */
 static out_of_line void put_dirty(arena_t *a, size_t first, size_t n) {
   left_t l = {arena_maps(a), os_now_ms()};
   bitmap_each_part(l.maps->dirty, first, n, leave_dirty_part, &l);

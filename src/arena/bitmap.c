@@ -103,7 +103,7 @@ static always_inline void note_run(tight_t *best, size_t first, size_t length) {
   best->length = length;
 }
 
-/* The runs within a word, except those at its ends, which may go on in other words. */
+/* The runs within a word, except those at its ends, which may continue in other words. */
 static void note_inner_runs(tight_t *best, size_t number, uint64_t inner) {
   uint64_t starts = bits_runs_of(inner, (unsigned)best->n);
   while (starts != 0) { /* Bound: the runs of a word */

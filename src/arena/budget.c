@@ -12,9 +12,9 @@ enum {
   LOOK_MS = 4000,          /* from one look at the container to the next */
   LOOK_NEAR_MS = 500,      /* the same when less than half of its memory is left */
   LOOK_FREE_MS = 16000,    /* the same where no container limits us */
-  GROWTH_MS = 250,         /* growth is measured over so long at least */
-  REPEAT_MS = 1000,        /* while there is pressure the caches are given up so often */
-  LEAST_PART = 64,         /* the least margin is this part of a bound: with less left it is near */
+  GROWTH_MS = 250,         /* growth is measured over at least this long */
+  REPEAT_MS = 1000,        /* under pressure the caches are given up this often */
+  LEAST_PART = 64,         /* the least margin is this part of a bound: less left is NEAR */
   MOST_PART = 4,           /* the widest margin, however fast the process grows */
 };
 
@@ -49,7 +49,7 @@ bool budget_is_spent_despite(size_t room, size_t size) {
 
 /* ---- the level ------------------------------------------------------------------------------- */
 
-/* The most of late: it is forgotten by a quarter each time. */
+/* The highest recent growth; it fades by a quarter each time. */
 static void learn_growth(uint64_t used, uint32_t now) {
   bool is_first = atomic32_load_relaxed(&growths.last) == 0;
   uint32_t passed = pace_passed(&growths, now);
@@ -71,7 +71,7 @@ static pressure_t classify(int64_t left, uint64_t bound) {
                                             : PRESSURE_NONE;
 }
 
-/* Down again only where that would hold with a little more in use. */
+/* The level goes down again only if it would with a little more in use. */
 static pressure_t level_of(int64_t left, uint64_t bound, pressure_t before) {
   pressure_t level = classify(left, bound);
   if (level >= before) return level;
@@ -96,8 +96,8 @@ static void look_at_container(uint64_t used, uint32_t now) {
     atomic32_store_relaxed(&budget.news, 1);
 }
 
-/* Until the container's limit, as far as what this process has taken since the look goes. If the
- * kernel was short meanwhile, a part of what is left does not count. */
+/* How much is left until the container's limit, counting what this process has taken since the
+ * look. If the kernel was short meanwhile, a part of the rest does not count. */
 static int64_t left_in_container(uint64_t limit, uint64_t used) {
   int64_t left = (int64_t)atomic64_load_relaxed(&container.room);
   left -= (int64_t)(used - atomic64_load_relaxed(&used_at_look));
@@ -114,7 +114,7 @@ void budget_ask(void) {
   atomic32_store_relaxed(&budget.news, 1);
 }
 
-/* One that is over is forgotten, unless another has come meanwhile: the clock goes round. */
+/* Forgets a request that is over, unless another has come meanwhile: the clock wraps. */
 static bool is_asked_for(uint32_t now) {
   uint32_t wait = atomic32_load_relaxed(&requests.wait);
   if (wait == 0) return false;
@@ -165,7 +165,7 @@ static out_of_line bool tick(uint32_t now) {
   return change_level(level, before, soft != 0 && left < 0 ? (uint64_t)-left : 0, now);
 }
 
-/* A small program that has no bound does without all of that, unless it was asked once. */
+/* A small program without a bound skips all of that, unless it was asked once. */
 bool budget_tick(uint32_t now) {
   if (uses_little() && option_get(OPTION_memory_soft) == 0 &&
       (atomic64_load_relaxed(&container.limit) | atomic64_load_relaxed(&budget.level)) == 0 &&

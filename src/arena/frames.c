@@ -1,11 +1,11 @@
 /* frames.c - huge pages, where they cost no memory                                   layer 3: arena
  * Contract: frames.h.
  *
- * A fresh frame becomes a huge page at once where a heap is about to fill it: that spares the heap
- * the page faults. Any other frame does when seven eighths of its slices are in use. All its pages
- * must be in memory then, and shared with no parent or child of a fork: so it takes no more than it
- * had. The system copies it meanwhile, which takes some tenths of a millisecond. A hundredth of the
- * time may go into that. */
+ * A fresh frame becomes a huge page at once if a heap is about to fill it, which saves the heap the
+ * page faults. Any other frame becomes one when seven eighths of its slices are in use. All its
+ * pages must be in memory then, and shared with no parent or child of a fork, so that it takes no
+ * more memory than before. The system copies it, which takes some tenths of a millisecond. Up to a
+ * hundredth of the time may go into that. */
 #include "frames.h"
 
 #include "../support/pace.h"
@@ -16,7 +16,7 @@ enum {
   USED_LEAST = FRAME_SLICES * 7 / 8,
   FRAMES_LOOKED = 16, /* frames that one tick looks at */
   TIME_PART = 100,    /* the pause after a look, as a multiple of the time that it took */
-  SLOW_NS = 20000000, /* what takes longer counts as refused: the host has to find the memory */
+  SLOW_NS = 20000000, /* whatever takes longer counts as refused: the host has to find the memory */
   SLOW_FRESH_NS = 2000000, /* for a fresh frame: its pages would come faster one by one */
   PASS_WAIT = 1000,        /* ms between two passes over all frames */
   REFUSED_WAIT = 16,       /* ms to wait, doubled with each refusal in a row */
@@ -30,7 +30,7 @@ typedef struct {
   pace_t pace;
   atomic32_t refused;
 } tries_t;
-/* Whoever takes a tick of the dense ones looks at frames from `next` on, over all arenas. */
+/* A thread that takes a tick of `dense` looks at frames from `next` on, over all arenas. */
 static struct {
   tries_t dense, fresh;
   atomic32_t next;
@@ -64,7 +64,7 @@ static bool is_dense(const arena_t *a, size_t frame) {
          os_is_private(arena_address(a, frame * FRAME_SLICES), size);
 }
 
-/* ms, for a look that took so many ns. */
+/* In ms, after a look that took so many ns. */
 static size_t pause_for(uint64_t took) { return took / (1000000 / TIME_PART) + 1; }
 
 static void note_pause(tries_t *tries, size_t ms) {
@@ -79,7 +79,7 @@ static void note_result(tries_t *tries, bool is_good, size_t pause) {
 }
 
 static bool make_huge(const arena_t *a, size_t frame) {
-  atomic64_or_relaxed(word_of(a, frame), bit_of(frame)); /* what goes meanwhile takes it away */
+  atomic64_or_relaxed(word_of(a, frame), bit_of(frame)); /* pages that go meanwhile clear it */
   bool is_made = os_collapse(arena_address(a, frame * FRAME_SLICES), FRAME_SLICES << SLICE_SHIFT);
   if (is_made) atomic64_add_relaxed(&arena_counts.collapsed, 1);
   else frames_break(a, frame * FRAME_SLICES, 1);
@@ -91,7 +91,7 @@ bool frames_begins(const void *slice) {
          !pace_is_waiting(&frames.fresh.pace) && os_has_huge_pages();
 }
 
-/* The system wants one page of a frame to be there. */
+/* The system requires one page of the frame to be there. */
 bool frames_fill(void *first) {
   uint64_t began = os_spent_ns();
   *(volatile char *)first = 0;
@@ -102,7 +102,7 @@ bool frames_fill(void *first) {
   return is_made;
 }
 
-/* The next dense frame that is not huge yet, at `*at` or behind it; NULL: not among those that were
+/* The next dense frame that is not huge yet, at `*at` or behind it; NULL: none among those that it
  * looked at. */
 static arena_t *find_dense(size_t *at) {
   for (int looks = 0; looks < FRAMES_LOOKED; looks++, ++*at) {
@@ -113,7 +113,7 @@ static arena_t *find_dense(size_t *at) {
       *at = 0;
       return NULL;
     }
-    /* relaxed: what is mapped behind it is looked at in the next pass */
+    /* relaxed: the next pass looks at frames that are mapped behind it */
     size_t end = a == NULL ? 0 : atomic64_load_relaxed(&a->mapped);
     bool is_mapped = (frame + 1) * FRAME_SLICES <= end;
     if (!is_mapped) *at = (number + 1) * ARENA_FRAMES - 1;
@@ -132,7 +132,7 @@ void frames_tick(void) {
   arena_t *a = find_dense(&at);
   bool is_made = a != NULL && make_huge(a, at++ % ARENA_FRAMES);
   uint64_t took = os_spent_ns() - began;
-  size_t wait = atomic32_load_relaxed(&frames.dense.pace.wait); /* find_dense may have said more */
+  size_t wait = atomic32_load_relaxed(&frames.dense.pace.wait); /* find_dense may have set it */
   if (a != NULL) note_result(&frames.dense, is_made && took < SLOW_NS, pause_for(took));
   else note_pause(&frames.dense, max_size(pause_for(took), wait));
   atomic32_store_relaxed(&frames.next, (uint32_t)at);

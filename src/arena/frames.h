@@ -8,14 +8,14 @@
 
 enum { FRAME_SLICES = 32 };
 
-/* Does a frame begin with this slice, and is it worth a huge page, if it is fresh? */
+/* Does a frame begin with this slice, and is it worth a huge page if it is fresh? */
 hidden bool frames_begins(const void *slice);
 /* The caller has claimed all slices of the frame, which read as zero: makes it a huge page. */
 hidden bool frames_fill(void *first);
-/* Makes one dense frame a huge page, if that is due. */
+/* Makes one dense frame a huge page if that is due. */
 hidden void frames_tick(void);
-/* The slices of a word that are not to be given back singly: of huge frames, more than half of
- * which are in use. */
+/* The slices of a word that must not go back one by one: those of huge frames of which more than
+ * half is in use. */
 hidden uint64_t frames_spared(const arena_t *a, size_t word);
-/* Some pages of these slices are in memory no more. */
+/* Some pages of these slices are no longer in memory. */
 hidden void frames_break(const arena_t *a, size_t first, size_t n);

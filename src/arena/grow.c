@@ -8,8 +8,8 @@
 #include "budget.h"
 #include "frames.h"
 
-/* Ranges that are being mapped. relaxed: a hint; a thread that ends inside leaves it too high, and
- * steps are smaller from then on. */
+/* Ranges that are being mapped. relaxed: a hint; a thread that ends inside leaves it too high,
+ * which makes steps smaller from then on. */
 static atomic32_t growing;
 
 /* Slices in the maps `unmapped` of all arenas. relaxed: 0 spares a look. */
@@ -17,15 +17,15 @@ static atomic64_t unmapped_slices;
 
 enum {
   FIRST_SLICES = 28, /* mapped with a new arena, behind its own */
-  LEAST_STEP = 64,   /* slices mapped by each of many threads that grow at once, or locked */
-  GROWTH_TRIES = 8,  /* ranges that are tried before a fresh arena */
-  GIVEN_TRIES = 3,   /* slices that are unmapped to see whether the system gives them again */
+  LEAST_STEP = 64,   /* slices that each of many threads maps at once, or where all is locked */
+  GROWTH_TRIES = 8,  /* ranges to try before a fresh arena */
+  GIVEN_TRIES = 3,   /* slices unmapped to see if the system gives them again */
   GIVEN_WAIT = 16,   /* ms until that is tried again, at first and at last */
   GIVEN_WAIT_MOST = 1024,
   JOIN_TRIES = 2, /* tries to join a range with free slices below it, of so many ranges each */
 };
 
-/* What was mapped. Of a window's head only what is used is to be in memory. */
+/* For a range just mapped. Only the used pages of a window's head should be in memory. */
 static void prepare_pages(char *at, size_t size, bool first) {
   size_t head = arena_slice(at) == 0 ? ARENA_FIRST_SLICE << SLICE_SHIFT : 0;
   int64_t thp = budget_is_tight() ? THP_NEVER : option_get(OPTION_thp);
@@ -39,8 +39,8 @@ static bool is_slice(size_t slice) { return slice != 0 && slice < WINDOW_SLICES;
 
 /* ---- the rest of a window -------------------------------------------------------------------- */
 
-/* 1: what was mapped last cannot be discarded: the program has locked all that it will map, and it
- * is in memory at once. relaxed: a hint */
+/* 1: the last mapping could not be discarded, since the program locks all that it will map:
+ * mappings are in memory at once. relaxed: a hint */
 static atomic32_t is_locked;
 
 static out_of_line void note_mapped(char *at, size_t slices) {
@@ -50,8 +50,8 @@ static out_of_line void note_mapped(char *at, size_t slices) {
   prepare_pages(at, slices << SLICE_SHIFT, false);
 }
 
-/* How many slices a thread maps that wants `n`, while `others` are at it: what they map may serve
- * it soon, but it does not wait for that. */
+/* How many slices a thread that wants `n` maps while `others` map too. Their slices may soon serve
+ * it, but it does not wait for them. */
 static size_t growth_step(size_t n, uint32_t others) {
   size_t step = min_size((size_t)option_get(OPTION_arena_step) >> SLICE_SHIFT,
                          atomic64_load_relaxed(&arena_counts.mapped) / 2);
@@ -60,8 +60,8 @@ static size_t growth_step(size_t n, uint32_t others) {
   return max_size(n, step);
 }
 
-/* Nothing is mapped in a range that was claimed. It goes back, or if another thread has claimed the
- * next it is as one that was unmapped. */
+/* The system mapped nothing in a claimed range. It goes back; or if another thread has claimed the
+ * next range, it counts as unmapped. */
 static void put_back_range(arena_t *a, uint64_t from, size_t n) {
   uint64_t end = from + n;
   if (!atomic64_cas_seq_cst(&a->mapped, &end, from)) { /* S-room */
@@ -107,7 +107,7 @@ static always_inline size_t grow_by(arena_t *a, size_t n) {
   return slice;
 }
 
-/* Of `have` claimed slices the `n` that begin at a multiple of `alignment`; the others go back. */
+/* Keeps the `n` of `have` claimed slices that begin at a multiple of `alignment`, frees others. */
 static out_of_line size_t keep_aligned(arena_t *a, size_t slice, size_t have, size_t n,
                                        size_t alignment) {
   if (!is_slice(slice)) return slice;
@@ -117,15 +117,14 @@ static out_of_line size_t keep_aligned(arena_t *a, size_t slice, size_t have, si
   return first;
 }
 
-/* The first arena's first range may be advised otherwise than what follows (prepare_pages): a block
- * on both sides of that border could not move without a copy. */
+/* The advice for the first arena's first range may differ from the next (prepare_pages): a block
+ * across that border could not move without a copy. */
 bool arena_is_first_end(const arena_t *a, size_t slice) {
   return a->number == 0 && slice == ARENA_FIRST_SLICE + FIRST_SLICES;
 }
 
-/* What is free right below the end of what is mapped becomes the first part of the `n` slices, so
- * that no more is mapped than is missing. Not so if others grow the window, or claim there, at the
- * same moment. */
+/* Free slices right below the end of the mapped ones become the first part of the `n`, so that only
+ * missing ones are mapped. Not if others grow the window, or claim there, at the same moment. */
 static always_inline size_t map_more(arena_t *a, size_t n, size_t alignment) {
   for (int tries = 0; tries < JOIN_TRIES; tries++) {
     size_t end = atomic64_load_seq_cst(&a->mapped); /* S-room; compared with what was mapped */
@@ -143,8 +142,8 @@ static always_inline size_t map_more(arena_t *a, size_t n, size_t alignment) {
   return keep_aligned(a, grow_by(a, want), want, n, alignment);
 }
 
-/* Not across the border of the first range. What is above the end comes first: a thread that stops
- * then holds back no slice that others could have. */
+/* Not across the border of the first range. Takes the slices above the end first, so that a thread
+ * that stops then holds back no slice that others could have. */
 bool grow_at(arena_t *a, size_t first, size_t n) {
   size_t end = atomic64_load_relaxed(&a->mapped); /* relaxed: compared with what was mapped */
   if (first > end || first + n <= end || first + n > a->end || arena_is_first_end(a, end))
@@ -160,8 +159,8 @@ bool grow_at(arena_t *a, size_t first, size_t n) {
 
 /* ---- what was unmapped ----------------------------------------------------------------------- */
 
-/* The first of so many slices are mapped again, if they were unmapped, and claimed; how many, or
- * NO_MEMORY. What somebody else has mapped there meanwhile is passed over. */
+/* Maps the first of so many slices again, if they were unmapped, and claims them. Returns how many,
+ * or NO_MEMORY. Skips what somebody else has mapped there meanwhile. */
 static size_t map_again(arena_t *a, size_t first, size_t most) {
   atomic64_t *unmapped = arena_maps(a)->unmapped;
   size_t n = bitmap_run_above(unmapped, first, most);
@@ -183,7 +182,7 @@ static size_t map_again(arena_t *a, size_t first, size_t most) {
   return n;
 }
 
-/* Slices that are free or were unmapped. What was mapped again for nothing stays free. */
+/* Claims slices that are free or were unmapped. Slices mapped again in vain stay free. */
 static out_of_line size_t claim_joined(arena_t *a, size_t n, size_t alignment) {
   size_t first = bitmap_find_joined(a->free, arena_maps(a)->unmapped, ARENA_WORDS, n, alignment);
   if (first == BITMAP_NONE) return NO_SLICES;
@@ -199,7 +198,7 @@ static out_of_line size_t claim_joined(arena_t *a, size_t n, size_t alignment) {
   return first;
 }
 
-/* Claimed slices at which nothing is mapped any more. `*dirty` grows by how many of them were. */
+/* Nothing is mapped at these claimed slices any more. `*dirty` grows by how many were dirty. */
 static void note_unmapped(arena_t *a, size_t first, size_t n, size_t *dirty) {
   arena_maps_t *maps = arena_maps(a);
   size_t purged = 0;
@@ -215,7 +214,7 @@ static void note_unmapped(arena_t *a, size_t first, size_t n, size_t *dirty) {
 
 bool grow_map_again(void *at, size_t n) {
   if (os_map_at(at, n << SLICE_SHIFT) != OS_MAPPED) {
-    size_t were_dirty = 0; /* which does not count while they are in use */
+    size_t were_dirty = 0; /* does not count while they are in use */
     note_unmapped(arena_of(at), arena_slice(at), n, &were_dirty);
     return false;
   }
@@ -258,7 +257,7 @@ static uint64_t group_to_unmap(const arena_t *a, size_t word) {
   return ~(free | gone) == 0 ? free : 0;
 }
 
-/* These free slices of the group; how many went. */
+/* Unmaps these free slices of the group; returns how many. */
 static always_inline size_t unmap_group(arena_t *a, size_t word, uint64_t free) {
   uint64_t claimed = bitmap_claim_some(&a->free[word], free);
   if (claimed == 0) return 0;
@@ -277,8 +276,8 @@ static always_inline size_t unmap_group(arena_t *a, size_t word, uint64_t free) 
   return unmapped;
 }
 
-/* One slice of the group is unmapped, and mapped again. REFUSED: the system does not give back what
- * it gets, so nothing would be gained by unmapping more. */
+/* Unmaps one slice of the group, and maps it again. REFUSED: the system does not give back what it
+ * gets, so unmapping more would gain nothing. */
 typedef enum { NOT_TRIED, GIVEN, REFUSED } trial_t;
 static trial_t try_one(arena_t *a, size_t word) {
   uint64_t bit = bits_lowest_one(group_to_unmap(a, word));
@@ -288,7 +287,7 @@ static trial_t try_one(arena_t *a, size_t word) {
   return again != NO_MEMORY ? GIVEN : REFUSED;
 }
 
-/* After a refusal it is not tried again for some ms, twice as many each time. */
+/* After a refusal it waits some ms before it tries again, twice as many each time. */
 static pace_t unmap_trials;
 
 static void note_in_vain(void) {

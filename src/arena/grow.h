@@ -7,21 +7,21 @@
 
 #include "slices.h"
 
-/* `n` slices that are mapped for it, the first at a multiple of `alignment`. NO_SLICES: the window
- * has no room for them; NO_MEMORY: the system refuses them; 0: others were quicker. */
+/* Maps `n` slices for the caller, the first at a multiple of `alignment`. NO_SLICES: the window has
+ * no room for them; NO_MEMORY: the system refuses them; 0: others were quicker. */
 hidden size_t grow_claim(arena_t *a, size_t n, size_t alignment);
 
-/* Just these, of which some are mapped for it: false if none are missing, or others are in the
+/* Exactly these slices, of which it maps some. False if none are missing, or others are in the
  * way. */
 hidden bool grow_at(arena_t *a, size_t first, size_t n);
 
-/* Slices in use, at which nothing is mapped, are mapped again and count as committed; false: they
+/* Maps slices in use again, at which nothing is mapped, and counts them as committed; false: they
  * are unmapped from now on. */
 hidden bool grow_map_again(void *at, size_t n);
 
-/* A window in which `*slices` are mapped, among them `n` for the caller; NULL: no memory. */
+/* A new window with `*slices` mapped, `n` of them for the caller; NULL: no memory. */
 hidden arena_t *grow_map_window(size_t n, size_t alignment, size_t *slices);
-/* It becomes an arena, and the `n` slices are the caller's: the first of them. NO_SLICES: there are
- * ARENA_MOST of them already. */
+/* Makes the window an arena; returns the first of the caller's `n` slices. NO_SLICES: there are
+ * ARENA_MOST arenas already. */
 hidden size_t grow_publish_window(arena_t *a, size_t n, size_t alignment, size_t slices);
 hidden void grow_unmap_window(arena_t *a, size_t slices);

@@ -1,14 +1,13 @@
 /* hint.h - where a search is worthwhile                                              layer 3: arena
  * Owns:    nothing: the words are the caller's.   Called by: arena, slab.   Calls: bitmap.
- * Threads: any. A hint may send a search to where nothing is. It hides only what came back while a
- *          thread is stopped between the two steps below, for good if that never goes on (child of
- *          fork, longjmp).
- * Sync:    S-group  bits above bits. A thread that sets a bit then looks at the one above it, and
- *                   sets that if it is clear. One that finds nothing below a bit clears it, then
+ * Threads: any. A hint may send a search in vain. It hides only what came back while a thread is
+ *          stopped between the two steps below; permanently, if that thread never continues (child
+ *          of fork, longjmp).
+ * Sync:    S-group  bits above bits. A thread that sets a bit then checks the one above it, and
+ *                   sets it if it is clear. One that finds nothing below a bit clears it, then
  *                   looks below again. All seq_cst, so one of the two sees the other.
- *          S-room   the same for runs of bits: a thread that gives bits back then looks at the
- *                   lack; one that has searched in vain notes the lack, then searches again. All
- *                   seq_cst.
+ *          S-room   the same for runs of bits: a thread that gives bits back then checks the lack;
+ *                   one that has searched in vain notes the lack, then searches again. All seq_cst.
  *
  * So the cost of a search does not grow with the heap. */
 #pragma once
@@ -39,9 +38,9 @@ static inline bool hint_any(const atomic64_t *words, size_t word_count) {
 
 /* ---- what a search did not find -------------------------------------------------------------- */
 
-/* The shortest run, in bits, that was looked for in vain since the last one of at least that many
- * bits came back; 0: none. Runs that must begin at a multiple of something have a word beside it,
- * with the logarithm of that above LACK_SHIFT. */
+/* The shortest run, in bits, that was searched for in vain since one at least as long last came
+ * back; 0: none. A word beside it is for runs that must begin at a multiple of something, whose
+ * logarithm is above LACK_SHIFT. */
 typedef atomic32_t lack_t;
 typedef struct {
   lack_t run, aligned;
@@ -54,7 +53,7 @@ static always_inline size_t lack_shape(size_t n, size_t alignment) {
   return n | (size_t)bits_lowest(alignment) << LACK_SHIFT;
 }
 
-/* Where there is no such run, there is no longer one, nor one that may begin at fewer places. */
+/* Without such a run there is no longer one either, nor one that may begin at fewer places. */
 static inline bool lack_implies(uint32_t least, size_t n) {
   return least != 0 && (n & LACK_RUN) >= (least & LACK_RUN) &&
          n >> LACK_SHIFT >= least >> LACK_SHIFT;
@@ -71,10 +70,10 @@ static inline void lack_note(lack_t *lack, size_t n) {
     if (atomic32_cas_seq_cst(lack, &least, (uint32_t)n)) return; /* S-room */
 }
 
-/* relaxed: at worst a search more */
+/* relaxed: at worst, one more search */
 static inline void lack_end(lack_t *lack) { atomic32_store_relaxed(lack, 0); }
 
-/* Bits came back, whichever. */
+/* Some bits came back, whichever. */
 static inline void lack_forget(lack_t *lack) {
   if (atomic32_load_seq_cst(lack) != 0) lack_end(lack); /* S-room */
 }
@@ -84,8 +83,8 @@ static inline void lacks_forget(lacks_t *lacks) {
   lack_forget(&lacks->aligned);
 }
 
-/* `n` bits came back: is the run in which they lie what was lacking? If another thread has taken a
- * part of them already, two runs may be left. */
+/* `n` bits came back: is their run long enough to end the lack? If another thread has already taken
+ * some of them, two runs may be left. */
 static inline void lack_review(lack_t *lack, const atomic64_t *words, size_t first, size_t n) {
   size_t least = atomic32_load_seq_cst(lack) & LACK_RUN; /* S-room */
   if (least == 0) return;

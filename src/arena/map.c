@@ -8,11 +8,11 @@
 large_table atomic_ptr_t window_map[WINDOW_COUNT];
 
 enum { FIRST_TRIES = 64, LAST_TRIES = 1024 };
-enum { ASKED_FROM = 16 }; /* windows: fewer are claimed without asking the kernel if it has room */
+enum { ASKED_FROM = 16 }; /* windows: for fewer, the kernel is not asked whether it has room */
 
-/* Windows are taken from the lowest up, so that what we use of the address space does not drift.
- * Lower bits: below this window none is free that was ever given back; 0: not known yet. Above: how
- * often one was given back, so that a thread that raises the rest has missed none. */
+/* Windows are taken from the lowest up, so that our part of the address space does not drift. Lower
+ * bits: no window below this one that was given back is free; 0: not known yet. Above: how often
+ * one was given back, so that a thread that raises the lower bits has missed none. */
 static atomic64_t low_window;
 enum { LOW_SHIFT = 32 };
 
@@ -49,11 +49,11 @@ void map_set(void *window, size_t count, void *record, tenant_t kind) {
   ASSERT_VALID(windows_are_valid(first, count));
 }
 
-/* What is looked for, and what came of the last try. */
+/* The windows that are wanted, and the result of the last try. */
 typedef struct {
   size_t count, size;
-  bool without_memory; /* only reserved */
-  bool again;          /* also where something else lay when we tried */
+  bool without_memory; /* reserve only */
+  bool again;          /* try windows again where something else was */
   os_map_result_t result;
 } find_t;
 
@@ -62,7 +62,7 @@ static os_map_result_t map_there(const find_t *s, size_t first, size_t size) {
   return s->without_memory ? os_reserve_at(at, size) : os_map_at(at, size);
 }
 
-/* Claims just these windows, or how many from `first` on could be had before one that could not. */
+/* Claims all these windows, or none: then returns how many from `first` on are free. */
 static size_t claim(size_t first, size_t count, bool again) {
   for (size_t i = 0; i < count; i++) {
     void *seen = again && atomic_ptr_load_relaxed(&window_map[first + i]) == (void *)TENANT_FOREIGN
@@ -94,7 +94,7 @@ bool map_claim_behind(void *window, size_t have, size_t more) {
          map_may_fit(more, (more - 1) << WINDOW_SHIFT, false) && claim(first, more, false) == more;
 }
 
-/* The last of the claimed windows in which something else lies, if memory suffices to find it. */
+/* The last claimed window that holds something else, if there is enough memory to find it. */
 static cold size_t find_foreign(find_t *s, size_t first) {
   size_t from = 0, end = ((s->size - 1) >> WINDOW_SHIFT) + 1;
   while (end - from > 1) { /* Bound: a half of the windows each time */
@@ -110,8 +110,7 @@ static cold size_t find_foreign(find_t *s, size_t first) {
   return from;
 }
 
-/* Claims the windows from `first` on and maps them; if the result is OS_OCCUPIED, which of them
- * cannot be had. */
+/* Claims the windows from `first` on and maps them. On OS_OCCUPIED: returns which is taken. */
 static size_t try_at(find_t *s, size_t first) {
   s->result = OS_OCCUPIED;
   size_t i = claim(first, s->count, s->again);
@@ -126,7 +125,7 @@ static size_t try_at(find_t *s, size_t first) {
   return i;
 }
 
-/* The first of so many adjacent windows that are free, from `from` on; `end`: there are none. */
+/* The first of `count` adjacent free windows, from `from` on; `end`: there are none. */
 static size_t find_free(size_t from, size_t end, size_t count, bool again) {
   for (size_t run = 0; from < end; from++) {
     const void *word = atomic_ptr_load_relaxed(&window_map[from]); /* relaxed: the claim decides */
@@ -154,7 +153,7 @@ static void *search_upward(find_t *s, size_t from, size_t end, size_t tries) {
   return NULL;
 }
 
-/* Where the kernel itself finds room. */
+/* Tries where the kernel itself finds room. */
 static void *search_near(find_t *s) {
   size_t first = align_up((uintptr_t)os_find(s->size + WINDOW_SIZE), WINDOW_SIZE) >> WINDOW_SHIFT;
   if (first == 0 || first + s->count > WINDOW_COUNT) return NULL;
@@ -165,7 +164,7 @@ static void *search_near(find_t *s) {
 /* Bound: the windows of the address space, each of which is refused once; at the end, when nothing
  * else is found, LAST_TRIES of those again. */
 static cold void *search_longer(find_t *s, size_t end) {
-  bool is_short = s->result == OS_NO_MEMORY; /* or there are no such addresses: the kernel knows */
+  bool is_short = s->result == OS_NO_MEMORY; /* or no such addresses: the kernel knows */
   s->again = true;
   void *window = search_near(s);
   if (window != NULL || is_short || s->result == OS_NO_MEMORY) return window;

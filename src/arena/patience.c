@@ -2,13 +2,13 @@
  * Contract: patience.h.
  *
  * A program whose demand swings by more than the budget would give the same pages back and touch
- * them again endlessly. So purged slices that are claimed again are counted as regretted, however
- * long ago they were purged. They fill a bucket that leaks: what leaks costs a hundredth of a
- * processor's time, which memory that goes back is worth. Each PURGE_STEP that finds it full
- * doubles the budget. What was idle for less than the delay would have cost next to nothing: it
- * counts twice. The rest fills a bucket of its own, which doubles the delay. The first look
- * after CALM_MS without that halves them, once for each CALM_MS. The budget ends at a quarter more
- * than was ever in use: what a swing leaves free lies in more slices than it used at once. */
+ * them again endlessly. So purged slices that are claimed again count as regretted, however long
+ * ago they were purged. They fill a bucket that leaks. The leak stands for a hundredth of a
+ * processor's time, which giving memory back is worth. Each PURGE_STEP that finds the bucket full
+ * doubles the budget. Slices idle for less than the delay would have cost next to nothing to keep,
+ * so they count twice. The others also fill a bucket of their own, which doubles the delay. The
+ * first look after CALM_MS without that halves them, once for each CALM_MS. The budget ends at a
+ * quarter more than was ever in use: a swing leaves more slices free than it used at once. */
 #include "patience.h"
 
 #include "../support/options.h"
@@ -16,8 +16,8 @@
 #include "arena.h"
 #include "budget.h"
 
-enum { DIRTY_PART = 64 }; /* this part of what is in use may be dirty */
-enum { SPANS_PART = 6 };  /* this part of what spans have may be free and in memory, at most */
+enum { DIRTY_PART = 64 }; /* this part of the memory in use may be dirty */
+enum { SPANS_PART = 6 };  /* at most this part of the spans' pages may be free and in memory */
 enum { DOUBLINGS_MOST = 6, CALM_MS = 4000, SOON_TIMES = 2 };
 enum { SPANS_DOUBLINGS = 4 }; /* more would change nothing: DIRTY_PART, SPANS_PART */
 enum { LEAK_PER_MS = 2, BUCKET = 8 * PURGE_STEP }; /* slices: 128 MiB a second, 32 MiB */
@@ -41,7 +41,7 @@ uint32_t patience_delay(uint32_t delay) {
   return budget_is_tight() ? 0 : delay << atomic32_load_relaxed(&delays.doublings);
 }
 
-/* What the bucket holds after n more. Two threads at once may let it leak twice. */
+/* Fills in `n` more; returns what the bucket holds. Two threads at once may let it leak twice. */
 static uint32_t fill_bucket(learned_t *l, uint32_t now, size_t n) {
   size_t leaked = (size_t)os_ms_between(atomic32_load_relaxed(&l->leaked_until), now) * LEAK_PER_MS;
   size_t before = atomic32_load_relaxed(&l->regretted);
@@ -82,7 +82,7 @@ uint64_t patience_free_pages(void) {
   return min_size(part, all / SPANS_PART) + budget * TOUCHED_ALL;
 }
 
-/* Whether under pressure or not: a program beyond memory_soft would pay for each block. */
+/* Under pressure too: else a program beyond memory_soft would pay for each block. */
 void patience_note_pages(unsigned n) {
   static atomic64_t pages;
   uint64_t before = atomic64_add_relaxed(&pages, n);

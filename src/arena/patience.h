@@ -8,11 +8,11 @@
 enum { PURGE_STEP = 64 }; /* slices: 4 MiB, so that few calls discard much, and none takes long */
 
 hidden size_t patience_budget(void);            /* slices */
-hidden uint32_t patience_delay(uint32_t delay); /* ms, from what the option says */
-/* That many claimed slices had been purged; they were freed `age` ms ago, or before. */
+hidden uint32_t patience_delay(uint32_t delay); /* ms, from the option's value */
+/* `n` claimed slices had been purged; they were freed at least `age` ms ago. */
 hidden void patience_note_reuse(size_t n, uint32_t age);
-/* Of spans: how many pages of 4 KiB may be free and in memory. */
+/* How many pages of spans, of 4 KiB, may be free and in memory. */
 hidden uint64_t patience_free_pages(void);
-/* So many had gone to the system and are claimed again. */
+/* `n` of them had gone to the system and are claimed again. */
 hidden void patience_note_pages(unsigned n);
 hidden void patience_calm(uint32_t now); /* os_now_ms: has it been quiet? */

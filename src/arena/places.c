@@ -22,7 +22,7 @@ static void note_room(places_t *places, size_t chunk) {
     atomic64_or_relaxed(&places->roomy[chunk / 64], bit);
 }
 
-/* A word for 64 chunks is read, and one chunk's, unless others have filled that meanwhile. */
+/* Reads one word for 64 chunks, and one chunk's, unless others have filled that one meanwhile. */
 static size_t claim_roomy(places_t *places) {
   size_t count = atomic32_load_relaxed(&places->chunk_count);
   for (size_t i = 0; i * 64 < count; i++) /* Bound: the bits of a word */
@@ -56,7 +56,7 @@ static bool put_chunk(places_t *places, void *chunk, uint32_t from, uint32_t end
   return false;
 }
 
-/* Threads that come at once each add a chunk, or find the row taken and go on to the next. */
+/* Threads that come at once each add a chunk, or find the row taken and try the next. */
 static void *add_chunk(places_t *places, const places_shape_t *shape, uint32_t *number) {
   uint32_t count = atomic32_load_relaxed(&places->chunk_count);
   if (count == 0 && shape->first != NULL && put_chunk(places, shape->first, 0, 1, number))
@@ -87,7 +87,7 @@ void places_release(places_t *places, uint32_t number) {
 
 void *places_at(const places_t *places, const places_shape_t *shape, size_t number,
                 bool *is_claimed) {
-  /* relaxed: a moment's truth */
+  /* relaxed: true for a moment only */
   uint64_t free = atomic64_load_relaxed(&places->free[number / PLACES_IN_CHUNK]);
   *is_claimed = (free >> number % PLACES_IN_CHUNK & 1) == 0;
   return address(places, shape->stride, number);

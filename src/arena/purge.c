@@ -10,18 +10,17 @@
 #include "patience.h"
 #include "slices.h"
 
-/* A program may have locked some of its pages, or all. After so many refusals in a row the system
- * is asked for no more of a group, and for a while for none of it. After so many in all a purge
- * ends. */
+/* A program may have locked some or all of its pages. After REFUSALS_MOST refusals in a row a purge
+ * skips the rest of a group, and for REFUSED_MS all of it. After REFUSED_MOST in all it ends. */
 enum { REFUSALS_MOST = 4, REFUSED_MS = 4000, REFUSED_MOST = 64 };
 enum {
-  GROUPS_ASKED = 1024, /* groups that one tick asks how long they have rested */
+  GROUPS_ASKED = 1024, /* groups whose rest one tick checks */
   OVERDUE_MOST = 8,    /* groups for one look: one for each look that is overdue */
 };
 
-/* So many slices were counted as dirty when a look at all found no more. The system has refused
- * them, or threads held them: in a child of fork only the count is left. relaxed: while it is too
- * high, more than the budget stays until a tick takes it. */
+/* How many slices counted as dirty when a look at all of them found no more to purge. The system
+ * has refused them, or threads held them; in a child of fork only the count is left. relaxed: while
+ * it is too high, more than the budget stays until a tick takes it. */
 static atomic64_t unpurgeable;
 
 static pace_t ticks;
@@ -35,14 +34,14 @@ static bool has_dirty(arena_t *a, size_t word) {
   return (free & atomic64_load_relaxed(&arena_maps(a)->dirty[word])) != 0; /* relaxed: set before */
 }
 
-/* What one call may do, and what it has done. */
+/* What one call may do, and has done. */
 typedef struct {
   uint32_t want, purged; /* slices */
   uint32_t looks, next;  /* groups; the last one looked at, counted over all arenas */
   uint32_t now, age;     /* ms; a group must have rested for `age` */
   uint32_t refused;      /* ranges; in a row: */
   uint8_t in_row;
-  bool is_asked; /* by the program: whatever was refused is tried */
+  bool is_asked; /* by the program: tries what was refused, too */
 } purge_t;
 
 static bool is_done(const purge_t *p) {
@@ -65,8 +64,8 @@ static out_of_line void note_purged(purge_t *p, arena_t *a, size_t word, unsigne
   p->in_row = 0;
 }
 
-/* Discards the dirty ones of the slices that a word stands for. Those that the system refuses to
- * take stay dirty; where some were refused it begins elsewhere the next time. */
+/* Discards the dirty slices of a word. Those that the system refuses to take stay dirty; a word
+ * with refusals begins elsewhere the next time. */
 static void purge_word(purge_t *p, arena_t *a, size_t word) {
   arena_maps_t *maps = arena_maps(a);
   uint64_t dirty = atomic64_load_relaxed(&maps->dirty[word]);
@@ -128,8 +127,8 @@ static void purge_arena(purge_t *p, arena_t *a, size_t end) {
   if (hint_any(groups, ARENA_GROUPS / 64)) hint_set(dirty_arenas, a->number);
 }
 
-/* Purges groups, from the highest address down, beginning below group number `end`. Out of line for
- * the stack's sake, and not `cold`: a program of large blocks comes here with each free. */
+/* Purges groups, from the highest address down, beginning below group number `end`. Out of line to
+ * save stack, but not `cold`: a program with large blocks comes here with each free. */
 static out_of_line void purge(purge_t *p, size_t end) {
   size_t arenas = min_size(arena_count(), (end + ARENA_GROUPS - 1) / ARENA_GROUPS);
   for (size_t i = (arenas + 63) / 64; i-- > 0;) {
@@ -178,7 +177,7 @@ uint32_t purge_tick(void) {
   patience_calm(now);
   size_t next = atomic32_load_relaxed(&tick_next);
   purge(&p, next != 0 ? next : ALL_GROUPS);
-  /* The next tick goes on where this one stopped, or begins anew. */
+  /* The next tick continues where this one stopped, or begins anew. */
   atomic32_store_relaxed(&tick_next, is_done(&p) ? p.next : 0);
   return p.now;
 }

@@ -11,7 +11,7 @@
 
 /* Gives slices back; they may be claimed at once, and are purged when idle or over the budget. */
 hidden void arena_release(void *first, size_t n);
-/* A few groups at most, and only if due: what the clock says, or 0 if it was not looked at. */
+/* Purges a few groups at most, and only if due. Returns the time; 0: it did not read the clock. */
 hidden uint32_t purge_tick(void);
-hidden void purge_over_budget(size_t released); /* at most twice that or PURGE_STEP, and 63 */
+hidden void purge_over_budget(size_t released); /* at most twice that or PURGE_STEP, plus 63 */
 hidden void purge_all(void);                    /* everything dirty */

@@ -6,9 +6,9 @@
 #include "../os/os.h"
 
 enum {
-  RETREATS = 16,   /* tries to claim a run when others are quicker to take a part of it */
-  TIGHT_MOST = 16, /* slices, 1 MiB: runs up to here are taken where the least is left over */
-  LONG_RUN = 129,  /* slices: runs from here on begin a group if one can */
+  RETREATS = 16,   /* tries to claim a run when others take part of it first */
+  TIGHT_MOST = 16, /* slices, 1 MiB: runs up to here go where the least is left over */
+  LONG_RUN = 129,  /* slices: runs from here on begin a group if possible */
 };
 
 large_table lacks_t lacks_free[ARENA_MOST], lacks_room[ARENA_MOST];
@@ -17,7 +17,7 @@ atomic64_t dirty_arenas[ARENA_MOST / 64];
 arena_counts_t arena_counts;
 
 static first_table atomic_ptr_t arena_list[ARENA_MOST];
-/* Slots that were claimed. relaxed: a slot's own word says if it is filled. */
+/* Claimed slots. relaxed: a slot's own word says if it is filled. */
 static atomic32_t arena_list_length;
 LAYOUT_VARIABLE(arena_counts);
 LAYOUT_VARIABLE(arena_list);
@@ -41,13 +41,13 @@ void slices_publish(arena_t *a) {
 /* ---- giving back ----------------------------------------------------------------------------- */
 
 void slices_note_dirty(arena_t *a, size_t word, size_t words) {
-  if (a->is_pinned) return; /* no purge is to look there */
+  if (a->is_pinned) return; /* no purge should look there */
   bitmap_each_part(arena_maps(a)->dirty_groups, word, words, hint_set_part, NULL); /* S-group */
   hint_set(dirty_arenas, a->number);
 }
 
-/* While a thread held them, a purge may have missed them and taken the hint away. relaxed, both:
- * what another thread has claimed or cleaned meanwhile, that thread notes. */
+/* While a thread held the slices, a purge may have missed them and cleared the hint. relaxed, both:
+ * if another thread has claimed or cleaned them meanwhile, it notes that itself. */
 static always_inline void note_dirty(arena_t *a, size_t first, size_t n) {
   size_t last = (first + n - 1) / 64;
   for (size_t word = first / 64; word <= last; word++)
@@ -56,7 +56,7 @@ static always_inline void note_dirty(arena_t *a, size_t first, size_t n) {
       return slices_note_dirty(a, word, last - word + 1);
 }
 
-/* Room is not worth a closer look: what came back may lie at the end of what is mapped. */
+/* A lack of room always ends here: what came back may lie at the end of the mapped slices. */
 static void review_lacks(arena_t *a, size_t first, size_t n) {
   lack_review(&lacks_free[a->number].run, a->free, first, n);
   lack_review(&lacks_free[a->number].aligned, a->free, first, n);
@@ -91,7 +91,7 @@ void slices_take_bits(atomic64_t *word, uint64_t bits, void *count) {
 
 /* ---- claiming -------------------------------------------------------------------------------- */
 
-/* What was claimed for a moment, others may have missed; of one word all or none are claimed. */
+/* Others may have missed slices claimed for a moment. Of one word all or none are claimed. */
 static out_of_line bool retreat(arena_t *a, size_t first, size_t n) {
   if (n <= 64 - first % 64) return false;
   note_dirty(a, first, n);
@@ -154,8 +154,8 @@ bool slices_are_valid(const arena_t *a, size_t first, size_t n, bool are_free) {
   return true;
 }
 
-/* Pages that are not in memory are not touched. 64 slices are asked about at a time: most of a
- * window never was in memory. */
+/* Does not touch pages that are not in memory. Asks about 64 slices at a time: most of a window was
+ * never in memory. */
 static bool is_present(const arena_t *a, size_t first, size_t n) {
   return os_resident(arena_address(a, first), n << SLICE_SHIFT) != 0;
 }

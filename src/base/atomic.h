@@ -15,9 +15,9 @@ typedef struct { uint16_t value; } atomic16_t;
 typedef struct { uint8_t value; } atomic8_t;
 typedef struct { void *value; } atomic_ptr_t; /* clang-format on */
 
-/* A swap of one byte or two, for processors that swap four at least, such as riscv64 without Zabha.
- * `mask`: 255 or 65535. Progress: if it fails though they are as they were, another thread has
- * changed the word. */
+/* Swaps one or two bytes on processors that swap four at least, such as riscv64 without Zabha.
+ * `mask`: 255 or 65535. Progress: if it fails although the bytes are unchanged, another thread has
+ * changed the rest of the word. */
 #if defined(__riscv)
 enum { HAS_PART_SWAP = false };
 #else
@@ -41,7 +41,7 @@ static inline bool atomic8_cas_part(void *at, uint8_t *seen, uint8_t v) {
   return *seen = (uint8_t)found, is_done;
 }
 
-/* GCC stores by a swap on riscv64, whatever the order; an aligned word needs a plain store. */
+/* On riscv64 GCC stores by a swap, whatever the order; an aligned word needs only a plain store. */
 #if defined(__riscv)
 #define ATOMIC_STORE(at, v, order)                                                                 \
   (__atomic_thread_fence(order), (void)(*(volatile __typeof__(*(at)) *)(at) = (v)))
@@ -49,7 +49,7 @@ static inline bool atomic8_cas_part(void *at, uint8_t *seen, uint8_t v) {
 #define ATOMIC_STORE(at, v, order) __atomic_store_n(at, v, order)
 #endif
 
-/* Each is one function; its name says what it does, and in which order. */
+/* Each macro makes one function, whose name says what it does and in which order. */
 #define ATOMIC_LOAD(name, type, suffix, order)                                                     \
   static inline type name##_load_##suffix(const name##_t *a) {                                     \
     return __atomic_load_n(&a->value, __ATOMIC_##order);                                           \
@@ -58,7 +58,7 @@ static inline bool atomic8_cas_part(void *at, uint8_t *seen, uint8_t v) {
   static inline void name##_store_##suffix(name##_t *a, type v) {                                  \
     ATOMIC_STORE(&a->value, v, __ATOMIC_##order);                                                  \
   }
-/* On failure `*seen` is the value found. */
+/* On failure `*seen` becomes the value found. */
 #define ATOMIC_CAS(name, type, op, suffix, order)                                                  \
   static inline bool name##_##op##_##suffix(name##_t *a, type *seen, type v) {                     \
     if (sizeof *a == 1 && !HAS_PART_SWAP)                                                          \
@@ -66,7 +66,7 @@ static inline bool atomic8_cas_part(void *at, uint8_t *seen, uint8_t v) {
     return __atomic_compare_exchange_n(&a->value, seen, v, false, __ATOMIC_##order,                \
                                        __ATOMIC_RELAXED);                                          \
   }
-/* What was there before. */
+/* Returns the old value. */
 #define ATOMIC_FETCH(name, type, op, suffix, order)                                                \
   static inline type name##_##op##_##suffix(name##_t *a, type n) {                                 \
     return __atomic_fetch_##op(&a->value, n, __ATOMIC_##order);                                    \
@@ -101,7 +101,7 @@ ATOMIC_IN_EACH_ORDER(ATOMIC_FETCH, atomic64, uint64_t, add)
 ATOMIC_IN_EACH_ORDER(ATOMIC_FETCH, atomic64, uint64_t, or)
 ATOMIC_IN_EACH_ORDER(ATOMIC_FETCH, atomic64, uint64_t, and)
 
-/* The word is at least `least`, as a signed number, afterwards; what it is. */
+/* Raises the word to `least` if it is lower, as a signed number; returns its new value. */
 static inline uint64_t atomic64_raise_relaxed(atomic64_t *a, uint64_t least) {
   uint64_t seen = atomic64_load_relaxed(a);
   while ((int64_t)least > (int64_t)seen) /* Progress: a failed swap means that it rose */
@@ -109,8 +109,7 @@ static inline uint64_t atomic64_raise_relaxed(atomic64_t *a, uint64_t least) {
   return seen;
 }
 
-/* Owner-only steps for which a compiler would use three instructions where the processor has
- * one. */
+/* Steps for the owner only: a compiler would use three instructions where the processor has one. */
 static always_inline bool atomic32_drop_one(atomic32_t *a) { /* true if it became 0 */
 #if HAS_X86_ASSEMBLY
   bool is_zero;
@@ -169,8 +168,8 @@ static always_inline bool atomic_ptr_is_relaxed(const atomic_ptr_t *a, const voi
 #endif
 }
 
-/* For words that their owner reads and writes plainly, and another thread once it has found out
- * that the owner does not (sleepers.c). */
+/* For words that their owner reads and writes plainly. Another thread uses them too, once it knows
+ * that the owner is not using them (sleepers.c). */
 static inline uintptr_t plain_load_relaxed(const uintptr_t *word) {
   return __atomic_load_n(word, __ATOMIC_RELAXED);
 }
@@ -189,9 +188,9 @@ static inline bool plain16_cas_relaxed(uint16_t *word, uint16_t seen, uint16_t v
   return __atomic_compare_exchange_n(word, &seen, v, false, __ATOMIC_RELAXED, __ATOMIC_RELAXED);
 }
 
-/* What was stored before is seen before what is stored from here on. */
+/* Whoever sees a store that follows the fence also sees every store before it. */
 static always_inline void atomic_fence_release(void) { __atomic_thread_fence(__ATOMIC_RELEASE); }
 
-/* Keeps the compiler from moving memory accesses across: a signal handler of the same thread sees
- * them in the order in which they are written. Costs no instruction. */
+/* Keeps the compiler from moving memory accesses across it: a signal handler of the same thread
+ * sees them in program order. Costs no instruction. */
 static always_inline void signal_fence(void) { __atomic_signal_fence(__ATOMIC_SEQ_CST); }

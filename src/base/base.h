@@ -15,10 +15,10 @@
 #define likely(x) __builtin_expect(!!(x), 1)
 #define unlikely(x) __builtin_expect(!!(x), 0)
 #define aligned_to(n) __attribute__((aligned(n)))
-/* A large table of which most programs touch the first entries. It lies behind all other variables,
- * so that these share their pages. `first_table` lies before all others: its first entries share
- * their last page. Constants that most programs read lie beside what they execute. (In a
- * Windows file a section of its own would store the zeros.) */
+/* For a large table of which most programs touch only the first entries. It lies behind all other
+ * variables, so that these share pages with each other. A `first_table` lies before all other
+ * tables: its first entries share the variables' last page. Constants that most programs read lie
+ * beside the code that they execute. (In a Windows file, such a section would store the zeros.) */
 #if !defined(__ELF__) || defined(_WIN32)
 #define large_table
 #define first_table
@@ -34,7 +34,7 @@
 #else
 #define HAS_FEATURE(name) 0
 #endif
-/* One instruction for a compiler's two or three; sanitizers do not see what it accesses. */
+/* One instruction instead of a compiler's two or three; sanitizers do not see what it accesses. */
 #if defined(__x86_64__) && !defined(__SANITIZE_THREAD__) && !defined(__SANITIZE_ADDRESS__) &&      \
   !HAS_FEATURE(thread_sanitizer) && !HAS_FEATURE(address_sanitizer)
 #define HAS_X86_ASSEMBLY 1
@@ -42,16 +42,16 @@
 #define HAS_X86_ASSEMBLY 0
 #endif
 
-/* Do others see stores in the order in which they are made, and are loads made in theirs? Not by
- * the rules of ThreadSanitizer. */
+/* Do other threads see stores in program order, and are loads made in program order? Not by the
+ * rules of ThreadSanitizer. */
 #if defined(__x86_64__) && !defined(__SANITIZE_THREAD__) && !HAS_FEATURE(thread_sanitizer)
 enum { HAS_STRONG_ORDER = true };
 #else
 enum { HAS_STRONG_ORDER = false };
 #endif
 
-/* What races knowingly: "Three races are left" in docs/concurrency.md. The sanitizer sees no bare
- * system call: it has to be told that who maps pages comes after who unmapped them. */
+/* For deliberate races: "Three races are left" in docs/concurrency.md. The sanitizer sees no bare
+ * system calls: we must tell it that mapping pages comes after another thread's unmapping. */
 #if defined(__SANITIZE_THREAD__) || HAS_FEATURE(thread_sanitizer)
 #define races_knowingly __attribute__((noinline, no_sanitize("thread")))
 void __tsan_acquire(void *word);
@@ -74,27 +74,27 @@ void __tsan_release(void *word);
 #ifndef FH_COUNTED
 #define FH_COUNTED 1
 #endif
-#if FH_BOUNDS /* our own calls are not looked at; we call no other function of api/bounds.c */
+#if FH_BOUNDS /* our own calls are not checked; we call no other function of api/bounds.c */
 void *memcpy(void *restrict to, const void *restrict from, size_t n) __asm__("bounds_plain_memcpy");
 void *memmove(void *to, const void *from, size_t n) __asm__("bounds_plain_memmove");
 void *memset(void *to, int byte, size_t n) __asm__("bounds_plain_memset");
 #endif
-enum { SECURE = FH_SECURE }; /* 1: every block is checked, as docs/secure.md says */
-/* 0: what statistics alone read is not counted, to see what that costs (./dev counters) */
+enum { SECURE = FH_SECURE }; /* 1: every block is checked (docs/secure.md) */
+/* 0: counters that only statistics read do not count, to see what they cost (./dev counters) */
 enum { COUNTED = FH_COUNTED };
 
 #define KiB(n) ((size_t)(n) << 10)
 #define MiB(n) ((size_t)(n) << 20)
 #define GiB(n) ((uint64_t)(n) << 30)
 
-/* 32 bits make 16 windows, a few of which hold what is not ours. LOADED_BITS: what a loader has yet
- * to move lies below that. */
+/* 32 bits make 16 windows, a few of which hold memory that is not ours. LOADED_BITS: an address
+ * that the loader has yet to relocate is below that. */
 #if UINTPTR_MAX > UINT32_MAX
 enum { SLICE_SHIFT = 16, WINDOW_SHIFT = 30, ADDRESS_BITS = 48, LOADED_BITS = 32 };
 #else
 enum { SLICE_SHIFT = 16, WINDOW_SHIFT = 28, ADDRESS_BITS = 32, LOADED_BITS = 24 };
 #endif
-/* Bytes: the largest pages of any processor, and of the systems for this one that we know. */
+/* Bytes: the largest pages of any processor, and of the systems we know for this one. */
 enum { PAGE_ANYWHERE = 64 << 10 };
 #if defined(__x86_64__) || defined(__i386__) || defined(__riscv) || defined(__s390x__)
 enum { PAGE_MOST = 4096 };
@@ -110,8 +110,8 @@ enum { PAGE_MOST = PAGE_ANYWHERE };
 
 #define ARRAY_LENGTH(a) (sizeof(a) / sizeof((a)[0]))
 #define TEXT_OF_WORD(x) #x
-#define TEXT_OF(x) TEXT_OF_WORD(x) /* of what a macro stands for */
+#define TEXT_OF(x) TEXT_OF_WORD(x) /* of a macro's expansion */
 
-/* Of 64 bits everywhere, for sums and what a machine has. */
+/* 64 bits everywhere: for sums, and for a machine's memory. */
 static inline uint64_t min_size(uint64_t a, uint64_t b) { return a < b ? a : b; }
 static inline uint64_t max_size(uint64_t a, uint64_t b) { return a > b ? a : b; }

@@ -16,12 +16,12 @@ static inline size_t align_down(size_t n, size_t to) {
   return n & ~(to - 1);
 }
 
-/* The word is not 0. */
+/* `w` is not 0. */
 static inline unsigned bits_lowest(uint64_t w) {
   ASSERT(w != 0);
   return (unsigned)__builtin_ctzll(w);
 }
-static inline uint64_t bits_lowest_one(uint64_t w) { return w & (~w + 1); } /* of none: none */
+static inline uint64_t bits_lowest_one(uint64_t w) { return w & (~w + 1); } /* 0 of 0 */
 static inline unsigned bits_highest(uint64_t w) {
   ASSERT(w != 0);
   return 63u - (unsigned)__builtin_clzll(w);
@@ -51,12 +51,12 @@ static always_inline uint64_t bits_fold(uint64_t a, uint64_t b) {
 }
 
 typedef uint64_t pair_t __attribute__((vector_size(16), may_alias));
-#if UINTPTR_MAX == UINT32_MAX /* none is ever passed: all is inlined */
+#if UINTPTR_MAX == UINT32_MAX /* no pair_t is ever passed: all is inlined */
 #pragma GCC diagnostic ignored "-Wpsabi"
 #endif
 
-/* Makes `n` bytes zero: 32 to BITS_FEW. Like the address they are a multiple of 16, here and below.
- * No loop, and beyond 64 bytes no branch: some words are written twice, from either end. */
+/* Zeroes `n` bytes: 32 to BITS_FEW. Here and below `n` and the address are multiples of 16. No
+ * loop, and beyond 64 bytes no branch: some words are written twice, from either end. */
 enum { BITS_FEW = 256 };
 static always_inline void bits_clear_two(char *at) {
   const pair_t zero = {0, 0};
@@ -77,7 +77,7 @@ static always_inline pair_t bits_of_two(const char *at) {
 }
 static always_inline bool bits_are_none(pair_t bits) { return (bits[0] | bits[1]) == 0; }
 
-/* For more than BITS_FEW bytes, in steps. The last step ends where they end, and may overlap. */
+/* For more than BITS_FEW bytes, in steps. The last step ends with the range, and may overlap. */
 enum { BITS_STEP = 128 };
 static always_inline char *bits_step(char *from, char *end) {
   return from < end - BITS_STEP ? from : end - BITS_STEP;
@@ -91,8 +91,8 @@ static inline bool bits_are_zero_all(void *at, size_t n) {
     other |= bits_of_step(bits_step(from, end));
   return bits_are_none(other);
 }
-/* What is zero is not written to: a page that was never written takes no memory then, and a line
- * need not be written back. */
+/* Does not write where it reads zero: a page that was never written then takes no memory, and a
+ * cache line need not be written back. */
 static inline void bits_clear_all(void *at, size_t n) {
   for (char *from = at, *end = from + n; from < end; from += BITS_STEP) { /* Bound: likewise */
     char *step = bits_step(from, end);
@@ -115,7 +115,7 @@ static always_inline bool bits_are_zero(const void *at, size_t n) {
   return bits_are_none(other);
 }
 
-/* Seven bits a byte, the lowest first; all but the last have the eighth. Returns what follows. */
+/* Seven bits a byte, the lowest first; the eighth is set in all but the last. Returns the end. */
 static inline unsigned char *bits_put_varint(unsigned char *at, uint64_t n) {
   for (; n > 127; n >>= 7) *at++ = (unsigned char)(n | 128); /* Bound: the bits of a word */
   *at++ = (unsigned char)n;
@@ -124,13 +124,13 @@ static inline unsigned char *bits_put_varint(unsigned char *at, uint64_t n) {
 
 static inline unsigned bits_count(uint64_t w) { return (unsigned)__builtin_popcountll(w); }
 
-/* `n` ones from bit `first` on; 1 <= n, first + n <= 64. */
+/* `n` ones, starting at bit `first`; 1 <= n, first + n <= 64. */
 static inline uint64_t bits_run(unsigned first, unsigned n) {
   ASSERT(n >= 1 && first + n <= 64);
   return (~(uint64_t)0 >> (64 - n)) << first;
 }
 
-/* Ones where a run of at least `n` ones of `w` begins; 1 <= n <= 64. Halving: six steps at most. */
+/* Ones where a run of at least `n` ones of `w` begins; 1 <= n <= 64. At most six steps. */
 static inline uint64_t bits_runs_of(uint64_t w, unsigned n) {
   ASSERT(n >= 1 && n <= 64);
   for (unsigned have = 1; have < n && w != 0;) {
@@ -141,15 +141,15 @@ static inline uint64_t bits_runs_of(uint64_t w, unsigned n) {
   return w;
 }
 
-/* `at`: where runs of `n` ones begin. If some go on with one of `more` (`of`: where these begin),
- * those are meant. */
+/* `at`: where runs of `n` ones begin. If some of them continue with a run of `more` ones (`of`:
+ * where those begin), only the longer ones stay. */
 static always_inline void bits_go_on(uint64_t *at, unsigned *n, uint64_t of, unsigned more) {
   uint64_t longer = *at & of >> *n;
   *n += longer != 0 ? more : 0;
   *at = longer != 0 ? longer : *at;
 }
 
-/* How long the longest run of ones is, 32 at most. */
+/* Length of the longest run of ones, 32 at most. */
 static inline unsigned bits_longest_run(uint64_t w) {
   uint64_t two = w & w >> 1, four = two & two >> 2, eight = four & four >> 4;
   uint64_t sixteen = eight & eight >> 8, at = ~(uint64_t)0;

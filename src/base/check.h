@@ -23,7 +23,7 @@ hidden void check_set_reporter(check_reporter_t *reporter);
     if (FH_CHECK >= 1 && !(condition))                                                             \
       fatal("assertion " #condition " at " __FILE__ ":" TEXT_OF(__LINE__), NULL, __func__);        \
   } while (0)
-/* Where a slow path leaves state behind: `*_is_valid` of it, by a thread that may look. */
+/* Checks `*_is_valid` of the state that a slow path leaves, in a thread that may look at it. */
 #define ASSERT_VALID(is_valid) ASSERT(FH_CHECK < 2 || (is_valid))
 /* One line of a `*_is_valid` function: names the invariant that broke. */
 #define HOLDS(name, condition)                                                                     \

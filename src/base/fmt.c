@@ -136,7 +136,7 @@ void fmt_exact_size(fmt_t *f, uint64_t bytes) {
 }
 
 void fmt_percent(fmt_t *f, uint64_t part, uint64_t whole) {
-  while (part > UINT64_MAX / 2000) { /* room for the product; what is lost is no tenth */
+  while (part > UINT64_MAX / 2000) { /* room for the product; costs less than a tenth */
     part >>= 1;
     whole >>= 1;
   }
@@ -148,7 +148,7 @@ void fmt_percent(fmt_t *f, uint64_t part, uint64_t whole) {
   fmt_char(f, '%');
 }
 
-/* ---- text of others, columns ----------------------------------------------------------------- */
+/* ---- others' text, columns ------------------------------------------------------------------- */
 
 static bool is_control(char c) { return (unsigned char)c < ' ' || c == 0x7f; }
 
@@ -200,7 +200,7 @@ void fmt_percent_right(fmt_t *f, uint64_t part, uint64_t whole, size_t width) {
   fmt_percent(f, part, whole);
 }
 
-/* What stands behind a %, or in its place; returns where it ends. */
+/* Handles the directive behind a %; returns where it ends. */
 static const char *put_value(fmt_t *f, const char *at, va_list *values) {
   size_t width = 0;
   while (*at == '-' || *at == '#') at++; /* Bound: the format, here and below */
@@ -261,7 +261,7 @@ static void put_json_string(fmt_t *f, const char *text) {
   fmt_char(f, '"');
 }
 
-/* What stands before a value: the comma, the line, the name. */
+/* Writes what comes before a value: the comma, the new line, the name. */
 static void put_member(fmt_json_t *j, const char *name) {
   if (!j->first) fmt_char(j->out, ',');
   if (has_lines(j)) new_line(j);

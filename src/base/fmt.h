@@ -22,21 +22,21 @@ typedef void fmt_drain_t(const char *text, size_t length, void *context);
 typedef struct {
   char *text;         /* const */
   size_t size;        /* const: bytes at `text` */
-  fmt_drain_t *drain; /* const; NULL: what does not fit is cut */
+  fmt_drain_t *drain; /* const; NULL: text that does not fit is cut */
   void *context;      /* const: the drain's */
   size_t used;        /* bytes of `text` written and not yet drained */
   size_t total;       /* bytes appended since the start */
 } fmt_t;
 
 hidden void fmt_start(fmt_t *f, char *text, size_t size, fmt_drain_t *drain, void *context);
-hidden void fmt_flush(fmt_t *f);      /* hands the rest to the drain */
-hidden const char *fmt_end(fmt_t *f); /* ends the text by a zero byte; "" if size 0 */
+hidden void fmt_flush(fmt_t *f);      /* hands the drain the rest */
+hidden const char *fmt_end(fmt_t *f); /* adds the zero byte; "" if the size is 0 */
 hidden bool fmt_is_valid(const fmt_t *f);
 
 /* ---- appending ---- */
 hidden void fmt_bytes(fmt_t *f, const char *text, size_t length);
 hidden void fmt_text(fmt_t *f, const char *text);
-/* As printf does: %s, %c, %p, %u, %lu and %#lx. A width, which may be *, puts %lu right and %-s
+/* Like printf: %s, %c, %p, %u, %lu and %#lx. A width, which may be *, aligns %lu right and %-s
  * left; nothing is cut. */
 FMT_CHECKED hidden void fmt_print(fmt_t *f, const char *format, ...);
 hidden void fmt_char(fmt_t *f, char c);
@@ -49,21 +49,20 @@ hidden void fmt_size(fmt_t *f, uint64_t bytes);       /* 512, 64.0K, 1.5G: by 10
 hidden void fmt_exact_size(fmt_t *f, uint64_t bytes); /* 50000, 64K, 1G: loses nothing */
 hidden void fmt_percent(fmt_t *f, uint64_t part, uint64_t whole); /* 12.5%; - of nothing */
 
-/* Someone else's text in a message: control characters become '?', what is beyond `limit` bytes
- * "...". */
+/* Others' text in a message: control characters become '?', anything beyond `limit` bytes "...". */
 hidden void fmt_shown(fmt_t *f, const char *text, size_t length, size_t limit);
 
-/* A file's name: `pattern` with `process` for each %p and, if there is one, `*number` for each %n.
- * True: it has a %p. */
+/* A file's name: `pattern` with `process` for each %p and, unless `number` is NULL, `*number` for
+ * each %n. True: the pattern has a %p. */
 hidden bool fmt_pattern(fmt_t *f, const char *pattern, uint32_t process, const uint32_t *number);
 
-/* Columns: the text behind spaces, never cut. */
+/* Columns: the text aligned right, never cut. */
 hidden void fmt_size_right(fmt_t *f, uint64_t bytes, size_t width);
 hidden void fmt_percent_right(fmt_t *f, uint64_t part, uint64_t whole, size_t width);
 
 /* ---- JSON ----
- * The members of the outermost object and the elements of every array stand on lines of their own,
- * so that a text tool finds its way too. `name` is NULL inside an array. At most 32 levels. */
+ * The members of the outermost object and the elements of every array have lines of their own, so
+ * that text tools can work on it too. `name` is NULL inside an array. At most 32 levels. */
 typedef struct {
   fmt_t *out;
   unsigned depth;  /* containers now open */

@@ -3,23 +3,23 @@
  *          Calls: nothing.
  * Threads: any: constants.
  *
- * The command `freehold` reads a process or a core file by the library's own code. It copies each
- * variable that has a row here into its own variable of that name. What these lead to it reads at
- * the same addresses. So both must have the same types. Sizes and places of fields that may differ
- * between two versions have rows too; the command refuses a process in which one differs. */
+ * The command `freehold` reads a process or a core file with the library's own code. It copies each
+ * variable that has a row here into its own variable of that name. Memory that these point to is
+ * read at the same addresses, so both must have the same types. Sizes and places of fields that may
+ * differ between two versions have rows too; the command refuses a process in which one differs. */
 #pragma once
 
 #include "base.h"
 
-enum { LAYOUT_VERSION = 1 | SECURE << 16 }; /* raise 1 when a word's meaning changes, and no size */
+enum { LAYOUT_VERSION = 1 | SECURE << 16 }; /* raise the 1 if a meaning changes, but no size */
 
 typedef struct {
   char name[48];
   const volatile void *at; /* of a variable; NULL: a size or a field's place */
-  uint64_t value;          /* a variable's size; or that */
+  uint64_t value;          /* a variable's size, or that size or place */
 } aligned_to(64) layout_row_t;
 
-/* Linkers that drop what nothing refers to by name (lld, Rust's) still keep the section. */
+/* Keeps the section with linkers that drop whatever nothing refers to by name (lld, Rust's). */
 #if defined(__has_attribute)
 #if __has_attribute(retain)
 #define LAYOUT_STAYS used, retain

@@ -8,7 +8,7 @@
  *   freehold:grow            address, bytes: mapped
  *   freehold:purge           address, bytes: given back
  *
- * Without systemtap-sdt-dev, whose header this is, there are none. */
+ * Without the header, which systemtap-sdt-dev brings, there are no probes. */
 #pragma once
 
 #include "base.h"
@@ -24,7 +24,7 @@
 #define STAP_PROBE3(provider, name, a, b, c) ((void)(a), (void)(b), (void)(c))
 #endif
 
-#pragma push_macro("hidden") /* a word of the header's own */
+#pragma push_macro("hidden") /* the header uses this word itself */
 #undef hidden
 static inline void probe_sampled_malloc(const void *block, size_t size, uint64_t bytes) {
   STAP_PROBE3(freehold, sampled_malloc, block, size, bytes);

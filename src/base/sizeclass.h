@@ -25,10 +25,10 @@ typedef struct {
 extern hidden const class_info_t class_info[CLASS_COUNT];
 
 /* By the size in steps, rounded up. A table, and no arithmetic for large sizes: a program's sizes
- * may lie on either side of any limit, and an unforeseen branch costs more than a load. */
+ * may lie on either side of any limit, and a mispredicted branch costs more than a load. */
 extern hidden const uint8_t class_table[SMALL_STEPS + 1];
 
-/* For the largest sizes 0, because the sum wraps. */
+/* 0 for the largest sizes, because the sum wraps. */
 static always_inline size_t class_steps(size_t n) { return (n + CLASS_STEP - 1) / CLASS_STEP; }
 /* For n <= SMALL_MOST. */
 static inline unsigned class_of(size_t n) {
@@ -42,22 +42,22 @@ static inline size_t class_size(unsigned c) {
 }
 
 /* Is `offset` (below 64 KiB) a multiple of the size whose `inverse` this is, and not 0? The product
- * wraps to 1..2^16 - 1 just for those: k * size * inverse = k * 2^32 + k * e with 0 < e <= size,
- * and k * e <= offset. Any other remainder r adds r * inverse, which is 2^18 at least. Never with
- * an inverse of 0. */
+ * wraps to 1..2^16 - 1 for exactly these: k * size * inverse = k * 2^32 + k * e with 0 < e <= size,
+ * and k * e <= offset. Any other offset has a remainder r, which adds r * inverse: 2^18 at least.
+ * False for an inverse of 0. */
 static always_inline bool class_is_multiple(uint32_t offset, uint32_t inverse) {
   return offset * inverse - 1 < 0xFFFF;
 }
 
 /* The smallest class for `n` bytes whose blocks are aligned to `alignment` (a power of two), or 0
- * if there is none. That of the next multiple will do: where classes lie closer than the alignment
- * every multiple of it is one, and where they do not all are multiples. */
+ * if there is none. The class of the next multiple of the alignment will do. Where classes are
+ * closer together than that, each multiple is a class; elsewhere each class is a multiple. */
 static inline unsigned class_of_aligned(size_t alignment, size_t n) {
   size_t multiple = align_up(n, alignment);
   return multiple - 1 < SMALL_MOST ? class_of(multiple) : 0;
 }
 
-/* The class of a request; 0: it is for a large block. No bytes count as one. */
+/* The class of a request; 0: it needs a large block. A request for 0 bytes counts as one for 1. */
 static always_inline unsigned class_of_request(size_t size, size_t alignment) {
   if (alignment > CLASS_STEP) return class_of_aligned(alignment, max_size(size, 1));
   return size <= SMALL_MOST ? class_of(max_size(size, 1)) : 0;

@@ -33,22 +33,22 @@ const char *os_environment(const char *name) {
   return NULL;
 }
 
-/* The key plus one; 0: none yet. relaxed: the key is all there is to see. */
+/* The key plus one; 0: none yet. relaxed: there is nothing else to see. */
 static atomic32_t thread_key;
 
 void os_thread_set_leave(os_leave_t *leave) {
   pthread_key_t key;
   if (atomic32_load_relaxed(&thread_key) != 0) return;
   if (pthread_key_create(&key, leave) != 0) return;
-  uint32_t none = 0; /* two first threads at once: the second one's key goes back */
+  uint32_t none = 0; /* two threads may come first: the loser deletes its key */
   if (!atomic32_cas_relaxed(&thread_key, &none, key + 1)) pthread_key_delete(key);
 }
 
-#ifdef __GLIBC__ /* its pthread_atfork wants a start file, which the library is linked without */
+#ifdef __GLIBC__ /* its pthread_atfork needs a start file that the library does not link */
 typedef void at_fork_t(void);
 extern int __register_atfork(at_fork_t *before, at_fork_t *parent, at_fork_t *child, void *object);
 #pragma weak __register_atfork
-#pragma weak pthread_atfork /* of another C library, with which the object is linked */
+#pragma weak pthread_atfork /* of another C library that the object is linked with */
 extern hidden char __dso_handle __attribute__((weak)); /* 0 in the library, which stays loaded */
 void os_on_fork(void (*child)(void)) {
   if (__register_atfork != NULL) __register_atfork(NULL, NULL, child, &__dso_handle);

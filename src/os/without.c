@@ -1,5 +1,5 @@
-/* without.c - what is answered where a system lacks something                           layer 1: os
- * Contract: os.h, container.h. A group stands under the names of the systems that lack it; their
+/* without.c - answers where a system lacks something                                    layer 1: os
+ * Contract: os.h, container.h. Each group is under the names of the systems that lack it; their
  * ports do not have these functions. */
 #if defined(_WIN32) || defined(__FreeBSD__) || defined(__APPLE__)
 #include "../base/layout.h"
@@ -9,12 +9,12 @@
 #pragma GCC diagnostic push
 #pragma GCC diagnostic ignored "-Wunused-parameter"
 
-/* Pages cannot move: os_is_one_mapping says so, and what wants to move is copied. */
+/* Pages cannot move: os_is_one_mapping says so, and callers copy instead. */
 bool os_move(void *from, size_t old_size, void *to, size_t new_size) { return false; }
 bool os_is_one_mapping(void *at, size_t size) { return false; }
 bool os_break_range(uintptr_t *from, uintptr_t *to) { return *from = *to = 0, false; }
 
-/* No call makes pages present, none makes huge ones of small ones, and pages in memory go, too. */
+/* No call makes pages present or huge. os_zero gives up the pages in memory as well. */
 bool os_populate(void *at, size_t size) { return false; }
 bool os_map_huge(void *at, size_t size, size_t page, int node) { return false; }
 void os_advise_huge(void *at, size_t size, bool huge) {}
@@ -32,13 +32,13 @@ void os_backtrace_start(void) {}
 unsigned os_backtrace(uintptr_t *frames, unsigned most, bool by_tables) { return 0; }
 void os_each_image(char text[OS_IMAGES_TEXT], os_image_visitor_t *visitor, void *context) {}
 
-/* No file of a trace: it can be kept in memory (option trace_ring). */
+/* No trace files: a trace can be kept in memory (option trace_ring). */
 int os_create_shared(const char *path) { return -1; }
 int os_open_shared(const char *path) { return -1; }
 void *os_map_file(int file, uint64_t offset, size_t size) { return NULL; }
 void os_unmap_file(void *at, size_t size) {}
 
-/* No fence for all threads, and so nothing that must not be interrupted. */
+/* No fence for all threads, and so no code that must not be interrupted. */
 bool os_fence_threads(void) { return false; }
 uint64_t os_hold_signals(void) { return 0; }
 void os_release_signals(uint64_t before) {}
@@ -58,20 +58,20 @@ uint64_t container_machine(void) {
 uint64_t container_memory(void) { return container_machine(); }
 
 #if defined(_WIN32)
-/* No signals that tell, no raised privileges, no links. No number is kept for the end: a program
- * that closes its standard error gets no statistics then. */
+/* No signals to ask for statistics, no raised privileges, no links. No file number is kept for the
+ * end: a program that closes its standard error gets no statistics then. */
 bool os_on_signal(int number, void (*handler)(int number)) { return false; }
 bool os_is_raised(void) { return false; }
 bool os_is_special(const char *path) { return false; }
 size_t os_read_link(const char *path, char *text, size_t size) { return 0; }
 int os_duplicate(int file, int least) { return -1; }
 #else
-/* What a guard has caught the system reports, without a line of ours. */
+/* The system reports accesses that a guard caught, without a line of ours. */
 bool os_on_fault(os_fault_t *handler) { return false; }
 #endif
 
 #if !defined(__FreeBSD__)
-/* No call that only looks. */
+/* No call that only checks: a copy has to do. */
 bool os_is_there(const void *word) {
   uintptr_t copy;
   return os_copy(&copy, word, sizeof copy);
@@ -79,7 +79,7 @@ bool os_is_there(const void *word) {
 #endif
 
 #if defined(__APPLE__)
-/* No memory that a child finds zero, and no question that takes a thread's number. */
+/* No memory that a child finds zero, and no way to ask about a thread by its number. */
 void *os_map_unshared(size_t size) { return NULL; }
 bool os_thread_has_ended(uint64_t thread, uint64_t caller) { return false; }
 #endif

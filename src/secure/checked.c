@@ -8,7 +8,7 @@
 #include "../stock/sample.h"
 #include "secure.h"
 
-enum { LOOKS_CLOSELY = 3 }; /* at another's block that seems overwritten, before it is said to be */
+enum { LOOKS_CLOSELY = 3 }; /* at another's block that seems overwritten, before it is reported */
 
 /* ---- what is found wrong --------------------------------------------------------------------- */
 
@@ -38,7 +38,7 @@ _Noreturn cold void checked_refuse_origin(origin_t origin, const void *p, const 
 
 /* ---- which block it is ----------------------------------------------------------------------- */
 
-/* Sampled, in place of a block that would have been a small one: it has no guard. */
+/* A sampled block in place of what would have been a small one: it has no guard. */
 static bool stands_for_small(const slab_t *s) {
   return (slab_word(s) & SLAB_IS_SAMPLED) != 0 &&
          atomic64_load_relaxed(&s->sampled.size) <= SMALL_MOST;
@@ -54,7 +54,7 @@ checked_t checked_large(const void *p, size_t usable) {
   return f;
 }
 
-/* The descriptor of its slice, with what that says; NULL: it lies in no slice. */
+/* The descriptor of its slice, and its kind in `*word`; NULL: `p` lies in no slice. */
 static slab_t *descriptor_around(const void *p, uint32_t *word) {
   *word = 0;
   if (map_kind(map_find(p)) != TENANT_ARENA || arena_slice(p) < ARENA_FIRST_SLICE) return NULL;
@@ -94,7 +94,7 @@ uint64_t checked_seal(const checked_t *f, uintptr_t bytes) {
   trailer_t t;
   uint64_t now = trailer_seal(f->block), seal = now;
   bool is_known = trailer_says(seal, bytes, f->usable, &t);
-  if (!is_known) atomic64_load_acquire(&secrets.trailer); /* S-secrets: before what is older */
+  if (!is_known) atomic64_load_acquire(&secrets.trailer); /* S-secrets: before the older ones */
   for (size_t i = 0; !is_known && i < SECRETS_OLDER; i++) {
     if (atomic64_load_relaxed(&secrets.older[i]) == 0) break;
     seal = trailer_seal_by(f->block, &secrets.older[i]);
@@ -114,14 +114,14 @@ bool checked_is_whole(const checked_t *f) {
   for (int looks = 0; looks < LOOKS_CLOSELY; looks++) {
     uint8_t seen = checked_state(f);
     if ((seen & STATE_IS) != STATE_LIVE || checked_has_trailer(f, f->block, f->usable)) return true;
-    if (!atomic8_cas_acq_rel(f->state, &seen, seen)) return true; /* S-state: it is not as it was */
+    if (!atomic8_cas_acq_rel(f->state, &seen, seen)) return true; /* S-state: it has changed */
   }
   return false;
 }
 
 /* ---- sizes ----------------------------------------------------------------------------------- */
 
-/* Of a sampled block whose hook asks: it is not yet the program's, or not any more. */
+/* Does a hook ask about a sampled block that is not yet the program's, or no longer? */
 static cold bool is_with_hook(const checked_t *f) {
   trailer_t t;
   if (f->slab == NULL) return !trailer_says(checked_seal(f, f->block), f->block, f->usable, &t);

@@ -10,7 +10,7 @@
 #include "../stock/quarantine.h"
 #include "secure.h"
 
-enum { LAST_LOOK = 1 << 20 }; /* blocks that are looked at */
+enum { LAST_LOOK = 1 << 20 }; /* blocks to look at */
 
 static union {
   char bytes[SLICE_SIZE];
@@ -35,7 +35,7 @@ static void look_at_large(slab_t *s, uint32_t word, void *base) {
   size_t size = atomic64_load_relaxed(&s->size);
   checked_t f = checked_large(base, size);
   uint8_t seen = f.state != NULL ? checked_state(&f) : STATE_FRESH;
-  size_t filled = min_size(2 * os_page_size(), sizeof copy.bytes); /* its filler is within that */
+  size_t filled = min_size(2 * os_page_size(), sizeof copy.bytes); /* its filler lies within */
   size_t there = min_size(f.usable, filled);
   uintptr_t end = f.block + f.usable, bytes = (uintptr_t)&copy.bytes[there] - f.usable;
   if ((seen & STATE_IS) != STATE_LIVE || !os_copy(copy.bytes, (void *)(end - there), there)) return;
@@ -43,7 +43,7 @@ static void look_at_large(slab_t *s, uint32_t word, void *base) {
     checked_refuse("overflow behind", base, f.usable - TRAILER_SIZE, "exit");
 }
 
-/* `bytes`: the block's, as they were after it was `seen`. */
+/* `bytes`: a copy of the block, made after its state was `seen`. */
 static bool is_wrong(const checked_t *f, uintptr_t bytes, uint8_t seen, uint32_t word) {
   uint8_t what = seen & STATE_IS;
   bool is_bad = what == STATE_LIVE ? !checked_has_trailer(f, bytes, f->usable)
@@ -51,8 +51,8 @@ static bool is_wrong(const checked_t *f, uintptr_t bytes, uint8_t seen, uint32_t
   return is_bad && was_at_rest(f, seen, word);
 }
 
-/* A thread that was away for long may find a later life of the same number. So what is wrong is
- * looked at once more. */
+/* A thread that was away for long may meet a later life of the block with the same number. So it
+ * looks again before it reports an error. */
 static void look_at_small(const checked_t *f, uint8_t seen, uint32_t word) {
   uintptr_t bytes = (uintptr_t)&copy.bytes[f->block % SLICE_SIZE];
   if (!is_wrong(f, bytes, seen, word)) return;
@@ -102,7 +102,7 @@ void secure_end(void) {
 
 /* ---- a visit --------------------------------------------------------------------------------- */
 
-/* Other threads may free the block meanwhile, and then nobody may touch it: the system reads. */
+/* Other threads may free the block meanwhile. Then nobody may touch it, so the system reads it. */
 bool secure_visited(const void *p, size_t *size) {
   checked_t f;
   trailer_t t;
@@ -122,7 +122,7 @@ bool secure_visited(const void *p, size_t *size) {
 
 /* ---- the end of a heap ----------------------------------------------------------------------- */
 
-/* `fatal` if something wrote behind it. Its guard is opened. */
+/* `fatal` if something wrote behind the block. Opens its guard. */
 static bool end_with_heap(void *p, size_t usable, void *context) {
   checked_t f = checked_find(p, "fh_heap_destroy");
   (void)usable, (void)context;
@@ -137,6 +137,6 @@ static bool end_with_heap(void *p, size_t usable, void *context) {
 }
 
 void secure_heap_ends(struct fh_heap *heap) {
-  bool lives = heap_usable_size(heap, "fh_heap_destroy") != 0; /* if not NULL, `fatal` unless so */
+  bool lives = heap_usable_size(heap, "fh_heap_destroy") != 0; /* `fatal` if freed */
   if (lives) firstclass_visit(heap, &(visitor_t){.blocks = end_with_heap});
 }

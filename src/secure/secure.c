@@ -21,8 +21,7 @@ enum {
 
 /* ---- guards ---------------------------------------------------------------------------------- */
 
-/* From the last page of a large block to the end of its slices. What is not protected stays as it
- * is: the trailer is still checked. */
+/* From a large block's last page to the end of its slices. If it fails, there is the trailer. */
 static void guard_protect(const checked_t *f) {
   if (f->has_guard) quarantine_protect((void *)f->block, f->usable);
 }
@@ -32,13 +31,13 @@ static bool guard_unprotect(const checked_t *f) {
 
 /* ---- allocating ------------------------------------------------------------------------------ */
 
-/* Before what its next state goes with is written. relaxed: the fence comes behind it */
+/* Comes before all writes that belong to the next state. relaxed: the fence comes behind it */
 static always_inline void announce(atomic8_t *state, uint8_t life) {
   atomic8_store_relaxed(state, life | STATE_CHANGES);
   atomic_fence_release(); /* S-state */
 }
 
-/* The link and the key are gone, and nobody wrote to the rest of it while it was free. */
+/* Clears the link and the key, and checks that nobody wrote to the rest while it was free. */
 static always_inline void wipe(const checked_t *f, uint8_t state) {
   uint64_t *words = (uint64_t *)f->block;
   if (state == STATE_FRESH) {
@@ -50,7 +49,7 @@ static always_inline void wipe(const checked_t *f, uint8_t state) {
     checked_refuse("write after free to", words, f->usable, "malloc");
 }
 
-/* The block is the program's. */
+/* Makes the block the program's. */
 static always_inline void *make_live(const checked_t *f, uint8_t state, trailer_t t) {
   uint8_t life = (uint8_t)((state & ~STATE_IS) + STATE_LIFE);
   announce(f->state, life);
@@ -59,10 +58,10 @@ static always_inline void *make_live(const checked_t *f, uint8_t state, trailer_
   return (void *)f->block;
 }
 
-/* No memory for the states. */
+/* There is no memory for the states. */
 static cold void *give_up(void *p) { return heap_free(p, "malloc"), NULL; }
 
-/* `class`: of the bin from which the block comes, or its slab's. */
+/* `class`: of the bin that the block comes from, or of its slab. */
 static out_of_line void *hand_out_small(unsigned class, void *p, trailer_t t) {
   checked_t f = checked_small(NULL, p, class_size(class), states_of(p));
   if (f.state == NULL) return give_up(p);
@@ -75,7 +74,7 @@ static out_of_line void *hand_out_small(unsigned class, void *p, trailer_t t) {
   return make_live(&f, state, t);
 }
 
-/* Most have rested, and are as they were left. No call but the last, so no register is saved. */
+/* Most have rested, and are unchanged. It calls only in tail position, so it saves no register. */
 static always_inline void *hand_out_of(unsigned class, void *p, trailer_t t, states_t *states) {
   free_block_t *block = p;
   size_t usable = class_size(class), rest = usable - sizeof *block;
@@ -94,14 +93,14 @@ static cold void *hand_out(void *p, trailer_t t) {
   if (f.is_small) return hand_out_small(slab_class(f.slab), p, t);
   if (unlikely(f.state == NULL && f.slab != NULL)) /* the heap would hand it out again */
     return large_free(NULL, f.slab, p, "malloc"), NULL;
-  heap_clear(p, f.usable); /* nothing says that it lives, before it does */
+  heap_clear(p, f.usable); /* nothing says that it lives before it does */
   if (f.state == NULL) trailer_write(f.block, f.usable, t), guard_note_asked(p, t.size);
   else make_live(&f, atomic8_load_relaxed(f.state), t); /* relaxed: as above */
   guard_protect(&f);
   return p;
 }
 
-/* `c` 0: none, for its bin is empty. */
+/* `c` 0: none, because its bin is empty. */
 static always_inline void *malloc_of(unsigned c, size_t size, origin_t origin) {
   void *p = fast_pop(c);
   if (unlikely(p == NULL)) return NULL;
@@ -130,7 +129,7 @@ void *secure_aligned(size_t alignment, size_t size, origin_t origin) {
   return malloc_of(c, size, origin);
 }
 
-/* What the heap is asked for. A large one has a page more, for its guard. */
+/* How much to ask the heap for. A large block has one more page, for its guard. */
 static size_t with_trailer(size_t size) {
   size_t least = max_size(size + TRAILER_SIZE, CHECKED_LEAST);
   return likely(!checked_has_guard(least)) ? least : least + os_page_size();
@@ -142,13 +141,13 @@ static void *ask_heap(struct fh_heap *heap, size_t alignment, size_t size) {
   return fast_aligned_or(alignment, size, heap_aligned_slow);
 }
 
-/* What this thread holds back may be enough. */
+/* What this thread's quarantine holds may be enough. */
 static cold void *ask_again(struct fh_heap *heap, size_t alignment, size_t size) {
   secure_end_quarantine();
   return ask_heap(heap, alignment, size);
 }
 
-/* Of `room` bytes of the heap's, of which `size` and a trailer are used. */
+/* Asks the heap for `room` bytes, of which `size` and a trailer are used. */
 static void *allocate_room(struct fh_heap *heap, size_t alignment, size_t size, size_t room,
                            origin_t origin) {
   secrets_renew();
@@ -166,14 +165,14 @@ void *secure_allocate(struct fh_heap *heap, size_t alignment, size_t size, origi
 
 /* ---- freeing --------------------------------------------------------------------------------- */
 
-/* Nobody wrote where the link and the key will be. */
+/* Checks that nobody wrote where the link and the key will be. */
 static always_inline void free_rested(void *p) {
   const uint64_t *words = p;
   if (unlikely((words[0] | words[1]) != 0)) fatal("write after free", p, "free");
   fast_free_or(p, true, heap_free_slow);
 }
 
-/* Some quiet block of the same slab is looked at. */
+/* Looks at some other block of the same slab. */
 static void patrol(const checked_t *f, uint64_t random, const char *call) {
   uintptr_t number = 1 + random % f->slab->capacity;
   checked_t other = checked_other(f, align_down(f->block, SLICE_SIZE) + number * f->usable);
@@ -181,7 +180,7 @@ static void patrol(const checked_t *f, uint64_t random, const char *call) {
     checked_refuse("overflow behind", (void *)other.block, f->usable - TRAILER_SIZE, call);
 }
 
-/* The block rests, and another that has rested goes. */
+/* The block rests, and another that has rested goes back. */
 static always_inline void let_rest(const checked_t *f, quarantine_t *q, uint64_t random) {
   void *p = quarantine_put(q, (void *)f->block, f->usable, random);
   if (likely(p != NULL)) free_rested(p);
@@ -198,11 +197,11 @@ static cold void patrol_and_rest(slab_t *s, void *p, quarantine_t *q, uint64_t r
   let_rest(&f, q, random);
 }
 
-/* What belongs to a first-class heap may end with it at any moment, and goes at once. relaxed: the
- * block's holder calls */
+/* A first-class heap's block may end with its heap at any moment, so it goes back at once. relaxed:
+ * the block's holder calls */
 static always_inline bool may_rest(const slab_t *s) { return atomic_ptr_is_relaxed(&s->tag, NULL); }
 
-/* Of two threads that free or resize the block one succeeds. */
+/* If two threads free or resize the block, one succeeds. */
 static always_inline void end_life(const checked_t *f, uint8_t seen, const char *call) {
   uint8_t expected = seen;
   if (unlikely(!atomic8_cas_acq_rel(f->state, &expected, seen | STATE_CHANGES))) /* S-state */
@@ -220,8 +219,8 @@ static void look_before(const checked_t *f, const char *call) {
 
 static uint8_t rested(uint8_t state) { return (uint8_t)((state & ~STATE_IS) | STATE_RESTED); }
 
-/* `seen`: its state at first. Of two threads that free the block one succeeds, whoever may have got
- * it meanwhile. */
+/* `seen`: its state at first. If two threads free the block, one succeeds, even if the block went
+ * to somebody else meanwhile. */
 static cold void end_small(const checked_t *f, uint8_t seen, size_t size, origin_t origin,
                            const char *call) {
   void *p = (void *)f->block;
@@ -246,20 +245,20 @@ static cold void end_seldom(slab_t *s, void *p, uint8_t seen, size_t size, origi
   end_small(&f, seen, size, origin, call);
 }
 
-/* Many bytes are cleared out of line: a call would make the short way save registers. */
+/* Clears many bytes out of line, because a call would make the short way save registers. */
 static out_of_line void clear_and_rest(slab_t *s, void *p, uint8_t seen, uint64_t random,
                                        const char *call) {
   checked_t f = small_at(s, p);
   quarantine_t *q = heap_quarantine(heap_of_thread());
   if (f.usable <= CLEARED_BLINDLY) memset(p, 0, f.usable);
-  else bits_clear_all(p, f.usable);             /* pages to which nobody wrote take no memory */
+  else bits_clear_all(p, f.usable);             /* pages that nobody wrote to take no memory */
   atomic8_store_release(f.state, rested(seen)); /* S-state */
   if (unlikely((random >> 32) % PATROL == 0)) patrol(&f, random, call);
   let_rest(&f, q, random);
 }
 
-/* Of most nothing is to be said, and they go the short way. The rest go the long one, now and then
- * one of these, too. */
+/* Most blocks need no report, and go the short way. All others go the long way, as does one of
+ * these now and then. */
 static always_inline void free_shortly(slab_t *s, void *p, size_t size, origin_t origin,
                                        const char *call) {
   trailer_t t;
@@ -287,7 +286,7 @@ void secure_free_plain(slab_t *s, void *p) {
   free_shortly(s, p, SECURE_ANY_SIZE, ORIGIN_MALLOC, "free");
 }
 
-/* One that is sampled, or a first-class heap's, goes at once. */
+/* A sampled block, or a first-class heap's, goes back at once. */
 static void let_rest_large(const checked_t *f, const char *call) {
   heap_t *h = heap_of_thread();
   void *p = (void *)f->block;
@@ -298,7 +297,7 @@ static void let_rest_large(const checked_t *f, const char *call) {
        rests && (other = quarantine_give_way(heap_quarantine(h), p)) != NULL;)
     heap_free(other, "free");
   if (rests) p = quarantine_put_large(heap_quarantine(h), p);
-  else if (f->slab != NULL && !quarantine_open_to_free(p)) p = NULL; /* it stays for good */
+  else if (f->slab != NULL && !quarantine_open_to_free(p)) p = NULL; /* it is never reused */
   if (p != NULL) heap_free(p, call);
 }
 
@@ -323,14 +322,14 @@ void secure_free(void *p, origin_t origin, const char *call) {
 
 /* ---- resizing -------------------------------------------------------------------------------- */
 
-/* Up to here its bytes may be moved with it. What lies behind it is what earlier ones left. */
+/* Up to here its bytes may be moved with it. Bytes behind the block are left by earlier ones. */
 static size_t extent_of(const checked_t *f) {
   if (f->is_small || f->slab == NULL) return f->usable;
   return (size_t)atomic32_load_relaxed(&f->slab->slices) << SLICE_SHIFT;
 }
 
-/* Its first `had` bytes are as they were, and up to `extent` it may hold what was moved with them.
- * What was filler or a trailer becomes the program's, and all of it reads as zero. */
+/* The first `had` bytes are unchanged, and up to `extent` it may hold what was moved with them.
+ * Former filler and trailer become the program's, and all of it reads as zero. */
 static void *resized(const checked_t *f, size_t had, size_t extent, trailer_t old, size_t size) {
   char *bytes = (char *)f->block;
   size_t end = f->slab != NULL ? f->usable : min_size(extent, f->usable);
@@ -347,14 +346,14 @@ static void *resized(const checked_t *f, size_t had, size_t extent, trailer_t ol
   return bytes;
 }
 
-/* The heap has made it longer or shorter, and may have moved it. */
+/* For a block that the heap has made longer or shorter, and may have moved. */
 static void *resized_by_heap(void *p, size_t had, size_t extent, trailer_t old, size_t size) {
   checked_t f = checked_find(p, "realloc");
   return resized(&f, had, extent, old, size);
 }
 
-/* From here on until it is resized, or not, nobody looks at it: the heap may move it. `seen`: the
- * state in which its trailer was read. False: it stays as it is. */
+/* From here until the resizing ends nobody looks at the block, since the heap may move it. `seen`:
+ * its state when its trailer was read. False: it stays as it is. */
 static bool begin_resize(const checked_t *f, uint8_t seen, const char *call) {
   if (!f->is_small && !guard_unprotect(f)) return false;
   if (f->state != NULL) end_life(f, seen, call);
@@ -367,7 +366,7 @@ static void cancel_resize(const checked_t *f) {
   atomic8_store_release(f->state, life | STATE_LIVE); /* S-state */
 }
 
-/* Can a trailer say that so much of a block is not used? */
+/* Can a trailer say that so much of a block is unused? */
 static bool has_slack_for(size_t usable, size_t size) {
   return usable - TRAILER_SIZE - size <= TRAILER_SLACK_MOST;
 }
@@ -376,7 +375,7 @@ static bool fits(const checked_t *f, size_t size) {
   return fast_fits(f->usable, with_trailer(size));
 }
 
-/* A small one stays where it is. What it grows by reads as zero. */
+/* A small block stays in place. The bytes it grows by read as zero. */
 static always_inline void *resized_here(const checked_t *f, uint8_t seen, trailer_t old,
                                         size_t size, const char *call) {
   char *bytes = (char *)f->block;
@@ -406,7 +405,7 @@ void *secure_resize_small(void *p, size_t size, const char *call) {
   return block;
 }
 
-/* To a block of its own; the old one is as if it were freed. */
+/* Copies to a new block; the old one is treated as if freed. */
 static void *resize_by_copy(const checked_t *f, uint8_t seen, struct fh_heap *heap, trailer_t old,
                             size_t size, const char *call) {
   size_t room = heap_with_headroom(f->usable, with_trailer(size));
@@ -420,8 +419,8 @@ static void *resize_by_copy(const checked_t *f, uint8_t seen, struct fh_heap *he
   return block;
 }
 
-/* A large one, which stays large. False: the system does not, or it is as short as a small one, or
- * there would be more slack than a trailer can say. It is as it was, but its resizing has begun. */
+/* For a large block that stays large. False: the system refuses, or it would be as short as a small
+ * one, or have more slack than a trailer can say. It is unchanged, but its resizing has begun. */
 static bool resize_large_here(const checked_t *f, trailer_t old, size_t size, const char *call) {
   void *p = (void *)f->block;
   size_t room = max_size(with_trailer(size), with_trailer(SMALL_MOST));
@@ -429,7 +428,7 @@ static bool resize_large_here(const checked_t *f, trailer_t old, size_t size, co
   return heap_expand(p, room, call) && has_slack_for(heap_usable_size(p, call), size);
 }
 
-/* One that shrinks, if there is no memory for a copy. */
+/* For a block that shrinks, if there is no memory for a copy. */
 static cold void *resize_without_memory(const checked_t *f, uint8_t seen, trailer_t old,
                                         size_t size, const char *call) {
   size_t extent = extent_of(f);
@@ -478,12 +477,12 @@ bool secure_expand(void *p, size_t size, const char *call) {
                  (size <= t.size && has_slack_for(f.usable, size)); /* a guarded one stays */
   if (is_done) resized_by_heap(p, f.usable, extent, t, size);
   else cancel_resize(&f);
-  return is_done || size <= t.size; /* it stays as it is */
+  return is_done || size <= t.size; /* it stays unchanged */
 }
 
 /* ---- first and last -------------------------------------------------------------------------- */
 
-/* Of small ones nobody wrote where the link and the key will be. */
+/* Checks that in small blocks nobody wrote where the link and the key will be. */
 void secure_end_quarantine(void) {
   heap_t *h = heap_of_thread();
   size_t slot = 0;

@@ -1,19 +1,19 @@
 /* trailer.h - what stands behind the bytes that were asked for                      layer 7: secure
  * Owns:    nothing.   Called by: secure, api.   Calls: slab.
- * Threads: a block's holder writes its trailer; whoever frees the block behind it looks at it.
+ * Threads: a block's holder writes its trailer; a thread that frees the block behind it checks it.
  *
  * A block's last word says how many bytes were asked for and by what kind of call. It is bound to
- * the block's address and to a number that only this process knows. What lies between these bytes
- * and the word is filled with a byte, likewise of the address. That is one from 0x80 to 0xBF: no
- * zero, no 0xFF and no letter. The word begins and ends with such a byte. So a write behind what
- * was asked for changes one of both. */
+ * the block's address and to a number that only this process knows. The bytes between are filled
+ * with one byte that also depends on the address: from 0x80 to 0xBF, so no zero, no 0xFF and no
+ * letter. The word begins and ends with such a byte. So a write behind the bytes asked for changes
+ * the filler or the word. */
 #pragma once
 
 #include "../base/atomic.h"
 #include "../base/bits.h"
 #include "../slab/slab.h"
 
-/* By which kind of call a block came, or goes. */
+/* The kind of call by which a block came, or goes. */
 typedef enum {
   ORIGIN_MALLOC,
   ORIGIN_NEW,
@@ -28,11 +28,11 @@ enum { TRAILER_SIZE = 8, TRAILER_FEW = 16, TRAILER_SLACK_BITS = 21, TRAILER_INFO
 #define TRAILER_SLACK_MOST (((size_t)1 << TRAILER_SLACK_BITS) - 1)
 
 typedef struct {
-  size_t size; /* bytes that were asked for */
+  size_t size; /* bytes asked for */
   origin_t origin;
 } trailer_t;
 
-/* Of a block: its trailer without what that says; and its first byte is the filler. relaxed: see
+/* A block's trailer before any information goes in; its first byte is the filler. relaxed: see
  * secrets */
 static always_inline uint64_t trailer_seal_by(uintptr_t block, const atomic64_t *secret) {
   uint64_t hash = bits_fold(block ^ atomic64_load_relaxed(secret), bits_golden);
@@ -42,7 +42,7 @@ static always_inline uint64_t trailer_seal(uintptr_t block) {
   return trailer_seal_by(block, &secrets.trailer);
 }
 static always_inline uint8_t trailer_marker(uint64_t seal) { return (uint8_t)seal; }
-/* The word says `info` twice: what changes one of its bytes shows. */
+/* The word holds `info` twice, so a change of one byte shows. */
 #define TRAILER_TWICE (((uint64_t)1 << TRAILER_INFO_BITS | 1) << 8)
 
 #define TRAILER_EACH_BYTE UINT64_C(0x0101010101010101)
@@ -62,8 +62,8 @@ static always_inline atomic64_t *trailer_of(uintptr_t block, size_t usable) {
   return (atomic64_t *)(block + usable - TRAILER_SIZE);
 }
 
-/* From `at` to `end`, more than TRAILER_FEW bytes. The last words of each may be written twice, so
- * that there are few branches. */
+/* From `at` to `end`, more than TRAILER_FEW bytes. The last words may be written twice, so that
+ * there are few branches. */
 typedef uint64_t trailer_pair_t __attribute__((vector_size(16), aligned(1), may_alias));
 enum { TRAILER_PAIR = sizeof(trailer_pair_t), TRAILER_PAIRS = 4 };
 #define TRAILER_STEP (TRAILER_PAIRS * TRAILER_PAIR)
@@ -95,8 +95,8 @@ static races_knowingly bool trailer_is_full(const char *at, const char *end, uin
   return (other[0] | other[1]) == 0;
 }
 
-/* Of a block that has `usable` bytes, of which `t.size` and TRAILER_SIZE are used. relaxed: the
- * block's state comes after it */
+/* For a block of `usable` bytes, of which `t.size` and TRAILER_SIZE are used. relaxed: the block's
+ * state comes after it */
 static always_inline void trailer_write(uintptr_t block, size_t usable, trailer_t t) {
   uint64_t seal = trailer_seal(block);
   size_t slack = min_size(usable - TRAILER_SIZE - t.size, TRAILER_SLACK_MOST);
@@ -104,7 +104,7 @@ static always_inline void trailer_write(uintptr_t block, size_t usable, trailer_
   uint64_t filler = trailer_filler(seal);
   if (unlikely(slack > TRAILER_FEW)) {
     trailer_fill(end - slack, end, filler);
-  } else { /* no branch: sizes are not foreseen */
+  } else { /* no branch: sizes are unpredictable */
     trailer_store(end - slack, filler);
     trailer_store(end - min_size(slack, 8), filler);
   }
@@ -112,8 +112,8 @@ static always_inline void trailer_write(uintptr_t block, size_t usable, trailer_
   atomic64_store_relaxed(trailer_of(block, usable), seal ^ info * TRAILER_TWICE);
 }
 
-/* What the word says of a block with this seal, whose bytes are at `bytes`; false: it is not what
- * was written. relaxed: its holder looks, or somebody who looks again */
+/* What the word says of a block with this seal, whose bytes are at `bytes`; false: it was changed.
+ * relaxed: the holder reads it, or a thread that reads it again */
 static always_inline bool trailer_says(uint64_t seal, uintptr_t bytes, size_t usable,
                                        trailer_t *t) {
   uint64_t twice = atomic64_load_relaxed(trailer_of(bytes, usable)) ^ seal;
@@ -127,7 +127,7 @@ static always_inline bool trailer_read(uintptr_t block, size_t usable, trailer_t
   return trailer_says(trailer_seal(block), block, usable, t);
 }
 
-/* Is the filler behind `size` bytes as it was written? */
+/* Is the filler behind `size` bytes unchanged? */
 static always_inline bool trailer_is_filled(uint64_t seal, uintptr_t bytes, size_t usable,
                                             size_t size) {
   const char *end = (const char *)trailer_of(bytes, usable), *at = (const char *)bytes + size;

@@ -1,19 +1,19 @@
 /* anchor.h - the one word through which threads share a slab                          layer 4: slab
  * Owns:    the encoding of the anchor.   Called by: slab, and for reading by stock and heap.
  *          Calls: atomic.
- * Threads: any; what may be done to the word is in the table of docs/design.md, section 4.
+ * Threads: any; the table in docs/design.md, section 4, says what may be done to the word.
  *
  * `avail` is the offset in the slab of the first block of a chain of free ones, linked as in
- * block.h; 0: none. `count` is the chain's length. While nobody owns the slab `carved` is how many
- * of its blocks were ever a heap's, less those that are sunk (holes.h). So the thread that frees
- * the last one knows it from the word alone. No tag is needed: when the word has come back to
- * the value read, the chain behind `avail` is the chain that the new block has to point to. */
+ * block.h; 0: none. `count` is the chain's length. While nobody owns the slab, `carved` is how many
+ * of its blocks a heap ever had, less those that are sunk (holes.h). So the word alone tells the
+ * thread that frees the last one that it did. No tag is needed: when the word has come back to the
+ * value read, the chain behind `avail` is the one that the new block must point to. */
 #pragma once
 
 #include "../base/atomic.h"
 
 /* FULL: nobody's, with fewer free blocks than the threshold (slab.c), so nobody looks for it.
- * EMPTY: nobody's, with all blocks free; whoever clears its bit releases it. */
+ * EMPTY: nobody's, with all blocks free; the thread that clears its bit releases it. */
 typedef enum { /* clang-format off */
   ANCHOR_NONE, ANCHOR_OWNED, ANCHOR_FULL, ANCHOR_PARTIAL, ANCHOR_EMPTY
 } anchor_state_t; /* clang-format on */

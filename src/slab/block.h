@@ -1,7 +1,7 @@
 /* block.h - a block on a list of free ones                                            layer 4: slab
  * Owns:    what a free block holds.
  *          Called by: slab, stock, heap, secure, api.   Calls: bits, check.
- * Threads: a block belongs to whoever holds it, or the list on which it is; visitors read its key.
+ * Threads: a block belongs to its holder, or to the list that it is on; visitors read its key.
  * Signals: each step leaves a list whole (signal_fence). */
 #pragma once
 
@@ -16,13 +16,13 @@ typedef struct {
 } free_block_t;
 
 /* For the secure grade: numbers that only this process knows, set before the first block, on a page
- * of their own (secrets.h). In others they stay 0, and nothing reads them. */
+ * of their own (secrets.h). In other grades they stay 0, and nothing reads them. */
 enum { SECRETS_OLDER = 7, SECRETS_PAGE = SECURE ? PAGE_MOST : 128 };
 typedef union {
   struct {
     atomic64_t cover;                /* of links and keys */
-    atomic64_t trailer;              /* seals what is allocated from now on */
-    atomic64_t older[SECRETS_OLDER]; /* what sealed the blocks of parents; 0: none */
+    atomic64_t trailer;              /* seals blocks allocated from now on */
+    atomic64_t older[SECRETS_OLDER]; /* what sealed parents' blocks; 0: none */
   };
   char page[SECRETS_PAGE];
 } aligned_to(SECRETS_PAGE) secrets_t;
@@ -51,7 +51,7 @@ static always_inline uintptr_t block_uncover(uintptr_t block, uint64_t cover) {
 static always_inline uintptr_t block_next(uintptr_t block) {
   return block_uncover(block, block_cover(block));
 }
-/* The block after the first one of a bin, which leaves it. relaxed: it is the caller's */
+/* The block after the first one of a bin, which leaves the bin. relaxed: it is the caller's */
 static always_inline uintptr_t block_pop(uintptr_t block) {
   uint64_t cover = block_cover(block);
   if (SECURE && unlikely(!atomic64_is_relaxed(&block_at(block)->key, BLOCK_KEY + cover)))
@@ -68,8 +68,8 @@ static always_inline void block_set_free(uintptr_t block) {
 static always_inline void block_set_live(uintptr_t block) {
   atomic64_store_relaxed(&block_at(block)->key, 0);
 }
-/* A block that was freed gets its link before its key is read. On a page never written, reading
- * first would cost two faults, the second of which all processors of the process hear of. */
+/* A freed block gets its link before its key is read. On a page never written, reading first would
+ * cost two faults, the second of which involves all processors of the process. */
 static always_inline void block_set_next(uintptr_t block, uintptr_t next) {
   block_at(block)->next = next ^ block_cover(block);
   signal_fence();

@@ -1,17 +1,17 @@
 /* holes.c - free blocks by their addresses: in order, and whole free pages            layer 4: slab
  * Contract: holes.h.
- * Sync:    S-visit: holes are marked before their pages go, and stay so until keys are there again,
- *          also where the system has taken some pages and then refused.
+ * Sync:    S-visit: holes are marked before their pages go, and stay marked until keys are there
+ *          again, even if the system has taken some pages and then refused.
  *
  * A block of which a part lies on a hole is sunk: the anchor counts it neither as carved nor as
- * free. So the free of the last of the others finds the slab empty. A heap that takes the slab over
- * links what is sunk again, and the pages come back. Until then SLAB_HOLED stands for the owner. */
+ * free. So freeing the last of the other blocks finds the slab empty. A heap that takes the slab
+ * over links the sunk blocks again, and the pages come back. Until then the owner is SLAB_HOLED. */
 #include "holes.h"
 
 #include "../arena/patience.h"
 #include "../os/os.h"
 
-enum { STARTS_STEP = 64 * CLASS_STEP }; /* bytes for which a word of starts stands */
+enum { STARTS_STEP = 64 * CLASS_STEP }; /* bytes that a word of starts stands for */
 
 /* ---- the private list, in the order of addresses --------------------------------------------- */
 
@@ -48,7 +48,7 @@ void slab_sort(slab_t *s) {
 
 static size_t page_of(size_t offset) { return offset / os_page_size(); }
 
-/* The pages on which the block lies, a bit for each. */
+/* The pages that the block lies on, a bit for each. */
 uint32_t slab_pages_of(uintptr_t block, size_t size) {
   size_t offset = block % SLICE_SIZE, first = page_of(offset), last = page_of(offset + size - 1);
   return (uint32_t)bits_run((unsigned)first, (unsigned)(last - first + 1));
@@ -60,7 +60,7 @@ bool slab_begins_on(uint32_t holes, uintptr_t block) {
   return holes >> page_of(block % SLICE_SIZE) & 1;
 }
 
-/* What sinks leaves the private list, whose blocks the sums have as live. */
+/* Sinking blocks leave the private list, whose blocks count as live in the sums. */
 static void set_sunk(slab_t *s, unsigned sunk) {
   slab_note_taken(s, (int)s->sunk - (int)sunk);
   s->sunk = (uint16_t)sunk;
@@ -83,7 +83,7 @@ void slab_fill_holes(slab_t *s) {
   atomic32_store_release(&s->holes, 0); /* S-visit */
 }
 
-/* Gives a run of pages back, all of whose blocks are free. False: some of them are still there. */
+/* Gives back a run of pages, all of whose blocks are free. False: some pages are still there. */
 static bool make_hole(slab_t *s, uint32_t run) {
   size_t page = os_page_size(), size = bits_count(run) * page;
   /* relaxed: the system orders it before they go */

@@ -50,7 +50,7 @@ static bool clear(atomic64_t *word, uint64_t bit) {
 }
 
 /* This thread cleared the bit, so it owns the slab now: takes it out of PARTIAL or EMPTY for
- * `heap`. False only if `heap` is NULL and the slab is not empty: nobody here wants it. */
+ * `heap`. False only if `heap` is NULL and the slab is not empty, so that nobody here wants it. */
 static bool take(slab_t *s, void *heap, bool *is_empty) {
   uint64_t word = atomic64_load_relaxed(&s->anchor); /* relaxed: the swap reads again */
   for (;;) { /* Progress: a failed swap means that another thread's push succeeded */
@@ -99,8 +99,8 @@ bool partial_claim(atomic64_t *word, uint64_t bit, slab_t *s, bool *is_empty) {
   return clear(word, bit) && take(s, SLAB_HOLED, is_empty); /* S-partial */
 }
 
-/* The bit of the slab that has the most live blocks, so that others become empty. relaxed: a slab
- * may go meanwhile, and be another's or none; what it says then is of no use, and does no harm. */
+/* The bit of the slab with the most live blocks, so that others become empty. relaxed: a slab may
+ * go meanwhile, and become another's or none; reading it then is useless but harmless. */
 static cold uint64_t fullest(const arena_t *a, size_t group, uint64_t w) {
   uint64_t best = bits_lowest_one(w);
   uint32_t most = 0;
@@ -115,7 +115,7 @@ static cold uint64_t fullest(const arena_t *a, size_t group, uint64_t w) {
   return best;
 }
 
-/* A set bit of this word, cleared: the slab is the caller's. */
+/* Clears a set bit of this word: the slab is the caller's. */
 static slab_t *claim_in_word(arena_t *a, size_t group, unsigned c) {
   atomic64_t *word = &arena_maps(a)->partial[group][c];
   /* Progress: a further round means that another thread cleared the bit */
@@ -127,7 +127,7 @@ static slab_t *claim_in_word(arena_t *a, size_t group, unsigned c) {
   return NULL;
 }
 
-/* Hints that led to nothing go, from the group's up. */
+/* Clears hints that led to nothing, from the group's up. */
 static slab_t *claim_in_arena(arena_t *a, unsigned c) {
   atomic64_t *groups = arena_maps(a)->partial_groups[c];
   atomic64_t *arenas = arenas_with(a->number / 64, c); /* the word with the arena's bit */

@@ -6,15 +6,15 @@
 
 secrets_t secrets;
 
-enum { WORDS = 4096, WORDS_APART = 8 }; /* so that threads do not meet at a line */
+enum { WORDS = 4096, WORDS_APART = 8 }; /* so that threads do not share a line */
 
-/* Pages that the system makes empty in a child of fork. */
+/* Pages that the system empties in a child of fork. */
 typedef struct {
   atomic64_t words[WORDS][WORDS_APART];
-  atomic64_t is_known; /* 0: by nobody in this process */
+  atomic64_t is_known; /* 0: by no thread of this process */
 } unshared_t;
 
-static atomic_ptr_t unshared; /* relaxed: what lies there is zero */
+static atomic_ptr_t unshared; /* relaxed: the memory there is zero */
 static atomic32_t starting;   /* threads */
 
 static cold unshared_t *map_unshared(void) {
@@ -33,7 +33,7 @@ atomic64_t *secrets_word(size_t number) {
   return u != NULL ? u->words[number % WORDS] : NULL;
 }
 
-/* On a page larger than PAGE_MOST there would be other data too. */
+/* A page larger than PAGE_MOST would hold other data too. */
 static bool seal(bool is_sealed) {
   return sizeof secrets % os_page_size() != 0 || os_seal(&secrets, sizeof secrets, is_sealed);
 }
@@ -43,7 +43,7 @@ static void set(atomic64_t *secret) {
   if (atomic64_load_relaxed(secret) == 0) atomic64_cas_relaxed(secret, &none, os_random() | 1);
 }
 
-/* A late thread finds the last secret and writes nothing. The last one that may write seals. */
+/* A late thread finds the last secret set and writes nothing. The last one that may write seals. */
 void secrets_start(void) {
   unshared_t *u = find_unshared();
   if (atomic64_load_relaxed(&secrets.cover) != 0) return;
@@ -56,7 +56,7 @@ void secrets_start(void) {
   if (atomic32_add_acq_rel(&starting, (uint32_t)-1) == 1) seal(true); /* S-secrets */
 }
 
-/* The caller is the only one in this process that does it, and nobody starts. */
+/* Only one thread in the process does this, and none is starting. */
 static cold void renew(void) {
   size_t n = 0;
   for (; n < SECRETS_OLDER; n++)
@@ -69,7 +69,7 @@ static cold void renew(void) {
 
 void secrets_renew(void) {
   unshared_t *u = atomic_ptr_load_relaxed(&unshared);
-  uint64_t nobody = 0; /* relaxed: the winner writes what it has read itself */
+  uint64_t nobody = 0; /* relaxed: the winner writes what it read itself */
   if (u != NULL && atomic64_load_relaxed(&u->is_known) == 0 &&
       atomic64_cas_relaxed(&u->is_known, &nobody, 1))
     renew();

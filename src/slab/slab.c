@@ -14,8 +14,8 @@ enum {
 
 static unsigned threshold(const slab_t *s) { return (s->capacity >> THRESHOLD_SHIFT) + 1; }
 
-/* One try; on failure `*word` is what stands there now. Progress: a failed swap means that another
- * thread's push, or its taking of the slab, succeeded. */
+/* Tries once; on failure `*word` is the word's current value. Progress: a failed swap means that
+ * another thread pushed, or took the slab. */
 static bool try_cas(slab_t *s, uint64_t *word, uint64_t to) {
   if (likely(atomic64_cas_acq_rel(&s->anchor, word, to))) return true; /* S-anchor */
   if (COUNTED) slab_tally_add(TALLY_RETRIES, 1);
@@ -27,7 +27,7 @@ static bool try_cas(slab_t *s, uint64_t *word, uint64_t to) {
 slab_t *slab_new(void *base, unsigned c, void *heap, void *tag) {
   slab_t *s = slab_of(base);
   uint8_t *touched = arena_touched_last(base, 1);
-  if (*touched != TOUCHED_ALL) *touched = TOUCHED_ALL; /* only if need be: others' lie beside */
+  if (*touched != TOUCHED_ALL) *touched = TOUCHED_ALL; /* only if needed: others' lie beside */
   s->head = 0;
   s->inverse = class_info[c].inverse;
   s->capacity = class_info[c].capacity;
@@ -78,10 +78,10 @@ static bool chain_is_valid(const slab_t *s, anchor_t a) {
   return true;
 }
 
-/* Takes the whole chain off the anchor; the chain's blocks go on counting as used. */
+/* Takes the whole chain off the anchor; its blocks still count as used. */
 static uintptr_t take_chain(slab_t *s, unsigned *count) {
   uint64_t word = atomic64_load_relaxed(&s->anchor); /* relaxed: the swap reads again */
-  while (anchor_unpack(word).avail != 0) { /* Progress: a round more: another thread pushed */
+  while (anchor_unpack(word).avail != 0) { /* Progress: another round: another thread pushed */
     anchor_t a = anchor_unpack(word);
     if (!try_cas(s, &word, anchor_pack(ANCHOR_OWNED, 0, 0, 0))) continue;
     ASSERT_VALID(chain_is_valid(s, a));
@@ -114,8 +114,8 @@ void slab_take_fresh(slab_t *s, unsigned n) {
   slab_note_taken(s, (int)n);
 }
 
-/* Cuts up to `most` blocks that were never used off the slab's fresh end, linked in address order,
- * the last one to `rest`, which may be an empty list. */
+/* Cuts up to `most` blocks that were never used off the slab's fresh end. Links them in address
+ * order, the last one to `rest`, which may be an empty list. */
 static uintptr_t carve(slab_t *s, unsigned most, uintptr_t rest, unsigned *count) {
   size_t size = class_size(slab_class(s));
   uintptr_t first = slab_fresh_end(s, count), block = first;
@@ -142,8 +142,8 @@ bool slab_has(const slab_t *s, unsigned least) {
   return others >= least || others >= threshold(s);
 }
 
-/* The block that was freed last stands for the list. If nobody has written to it, it has its key
- * and leads to a block of its slab. */
+/* The block that was freed last stands for the whole list. Unless somebody has written to it, it
+ * has its key and links to a block of its slab. */
 static always_inline uintptr_t looked_at(uintptr_t list) {
   uintptr_t next = list != 0 ? block_next(list) : 0;
   bool is_near = next == 0 || (next ^ list) >> SLICE_SHIFT == 0;
@@ -204,14 +204,14 @@ slab_outcome_t slab_let_go(slab_t *s) {
   bool is_holed = atomic32_load_relaxed(&s->holes) != 0;
   atomic_ptr_store_relaxed(&s->owner, is_holed ? SLAB_HOLED : NULL);
   s->head = 0;
-  slab_note_used(s, carved); /* what is free from here on is counted in the anchor */
+  slab_note_used(s, carved); /* from here on the anchor counts the free ones */
   slab_note_taken(s, -(int)free);
   uint64_t word = atomic64_load_relaxed(&s->anchor); /* relaxed: the swap reads again */
-  for (;;) { /* Progress: a round more: another thread pushed */
+  for (;;) { /* Progress: another round: another thread pushed */
     anchor_t a = anchor_unpack(word);
     unsigned count = free + a.count;
     if (count == carved) {               /* nobody holds a block, so nobody can change the word */
-      atomic64_load_acquire(&s->anchor); /* S-anchor: what those wrote who freed the blocks */
+      atomic64_load_acquire(&s->anchor); /* S-anchor: what the threads that freed wrote */
       atomic_ptr_store_relaxed(&s->owner, owner);
       slab_note_taken(s, (int)free);
       return SLAB_IS_EMPTY;
@@ -228,7 +228,7 @@ slab_outcome_t slab_let_go(slab_t *s) {
 
 /* ---- anyone frees ---------------------------------------------------------------------------- */
 
-/* A FULL slab that `count` free blocks make worth having, or empty: `heap` takes it, or if that is
+/* For a FULL slab that `count` free blocks make worth having, or empty. `heap` takes it; if that is
  * NULL it becomes PARTIAL. False if another thread was quicker. */
 static bool leave_full(slab_t *s, uint64_t *word, uintptr_t first, unsigned count, void *heap,
                        slab_outcome_t *outcome) {
@@ -256,7 +256,7 @@ bool slab_is_worth(const slab_t *s, unsigned n) {
 
 slab_outcome_t slab_push(slab_t *s, uintptr_t first, uintptr_t last, unsigned n, void *heap) {
   ASSERT(n != 0 && (heap == NULL || !atomic_ptr_is_relaxed(&s->owner, heap)));
-  unsigned c = slab_class(s); /* from the swap on the slab may be anybody's, and anything */
+  unsigned c = slab_class(s); /* after the swap the slab may be anybody's, and anything */
   if (unlikely(c >= CLASS_COUNT)) fatal("double free", (void *)first, "free"); /* now a large one */
   slab_count_taken(c, -(int)n);
   slab_thread_count(0 - (uint64_t)n * class_size(c), 0);

@@ -1,15 +1,15 @@
 /* slab.h - a slice of equal blocks, owned by one heap or shared by all                layer 4: slab
  * Owns:    slab_t, the descriptor of a slab, of a block of slices or of a span.
  *          Called by: stock, heap, secure, api.   Calls: tally, partial, holes, arena.
- * Threads: all fields but `anchor` and `fresh`, and of a span `pages`, `runs` and `touched_pages`,
- *          belong to the owner. That is the heap that owns the
- *          slab, the thread that cleared its partial bit or took it from FULL, or the thread that
- *          claimed its slices. Any thread calls slab_push and slab_find_partial.
- * Sync:    S-anchor  a push, letting go (release) -> collecting, taking over (acquire): links and
- *                    keys in the blocks, and the owner's fields, are seen by the next owner.
+ * Threads: all fields except `anchor` and `fresh`, and a span's `pages`, `runs` and
+ *          `touched_pages`, belong to the owner. That is the heap that owns the slab, or the thread
+ *          that cleared its partial bit, took it from FULL, or claimed its slices. Any thread calls
+ *          slab_push and slab_find_partial.
+ * Sync:    S-anchor  a push, letting go (release) -> collecting, taking over (acquire): the next
+ *                    owner sees links and keys in the blocks, and the owner's fields.
  *          S-partial becoming EMPTY and then clearing the bit, setting the bit and then reading the
  *                    anchor: both change the bit's word, so one of the two threads sees the other.
- *          S-visit   keys, `carved`, `fresh` and `holes`, by which a visitor tells free blocks.
+ *          S-visit   keys, `carved`, `fresh` and `holes`: by them a visitor finds free blocks.
  * Holds:   I1 used + free + sunk == carved, free being the length of the private list, while one
  *             thread has the slab
  *          I2 carved <= capacity          I3 the chain in the anchor is as long as its count says,
@@ -32,27 +32,25 @@ typedef enum { SLAB_NONE, SLAB_SMALL, SLAB_LARGE, SLAB_SPAN } slab_kind_t;
 typedef struct slab slab_t;
 struct slab {
   /* ---- the owner's line: a free by the owner touches nothing else. Any other free that is put off
-   * reads nothing else, except the anchor as a chain begins (outbox.c) */
+   * reads nothing else, except the anchor when a chain begins (outbox.c) */
 
   /* the heap that owns the slab; NULL, SLAB_HOLED or SLAB_CLOSED: nobody. relaxed: it equals a
-   * heap's own address only if its user wrote it, or a taker that had found the user in no call
-   * (sleepers.c) */
+   * heap's own address only if the heap's user wrote it, or a taker that had found the user in no
+   * call (sleepers.c) */
   atomic_ptr_t owner;
   union {
     uintptr_t head;            /* the private list: its first block; 0: empty */
-    int32_t counted;           /* a large block's, its holder's: tails.c */
+    int32_t counted;           /* of a large block, its holder's: tails.c */
     uint32_t next_in_magazine; /* slab_number, of slices that a heap keeps: magazine.c */
   };
   uint32_t inverse; /* of the block size: class_is_multiple; 0: no slab of blocks */
-  /* carved blocks that are not on the private list; written by the owner, as is `carved`, and read
-   * by statistics */
+  /* carved blocks not on the private list; the owner writes both counts, statistics read them */
   atomic32_t used;
   atomic32_t carved; /* blocks that went to a heap */
-  /* 0: no slab; its class; SLAB_IS_SPAN; or SLAB_IS_LARGE and flags. set before any block is
-   * handed out */
+  /* 0: no slab; its class; SLAB_IS_SPAN; or SLAB_IS_LARGE and flags. Set before blocks go out */
   atomic32_t kind;
   union {
-    atomic_ptr_t tag;  /* the first-class heap to which the slab belongs, or NULL */
+    atomic_ptr_t tag;  /* the first-class heap that the slab belongs to, or NULL */
     atomic_ptr_t cell; /* of a large block: its cell in that heap's index, or NULL */
   };
   atomic64_t size;   /* usable bytes of a large block */
@@ -63,44 +61,44 @@ struct slab {
     uint16_t seen;     /* by the last look, if nobody owns it: sparse.c */
     uint16_t touched;  /* of slices that a heap keeps: the last one's, as in arena_maps_t */
   };
-  uint16_t is_clean; /* what was not carved yet reads as zero */
+  uint16_t is_clean; /* the part not carved yet reads as zero */
   uint16_t sunk;     /* free blocks on holes; 0 while a heap owns the slab */
   atomic32_t holes;  /* a bit for each page given back (holes.c); likewise 0 then */
 
   /* ---- the shared line */
 
   atomic64_t anchor aligned_to(64);
-  slab_t *next, *prev; /* the owner's, for which its line has no room: its slabs of this class */
+  slab_t *next, *prev; /* the owner's; its line has no room for them: its slabs of this class */
   union {
     sampled_t sampled; /* of a large block with SLAB_IS_SAMPLED: stock/sample.h */
     struct {
       atomic8_t runs[16]; /* of a span: what begins in each four of its pages: span.c */
       union {
         atomic64_t fresh;         /* borrowed and never handed out: stock/fresh.h */
-        atomic64_t touched_pages; /* of a span: they may be in memory */
+        atomic64_t touched_pages; /* of a span: may be in memory */
       };
     };
   };
   /* Of a span's first slice, its free pages; of its second, what the last look saw; of its third,
-   * those that went to the system and were not claimed since. Nothing else lies there, for a hint
-   * may lead to what is a span no more. */
+   * pages that went to the system and were not claimed since. Nothing else may use this field,
+   * because a hint may lead to a span that has ended. */
   atomic64_t pages;
 };
 _Static_assert(sizeof(slab_t) == DESCRIPTOR_SIZE, "a slab's descriptor");
 
-/* No heap's addresses. Each free of its blocks looks for holes; or what its heap keeps is being
- * taken from a sleeping thread, which may still believe that it owns the slab. */
+/* These are no heaps' addresses. HOLED: each free of its blocks looks for holes. CLOSED: a taker
+ * is emptying its sleeping thread's heap; that thread may still believe that it owns the slab. */
 #define SLAB_HOLED ((void *)1)
 #define SLAB_CLOSED ((void *)2)
 
 enum {
-  SLAB_IDLE = 1,       /* empty, and kept by its heap anyway */
-  SLAB_SEEN_EMPTY,     /* a lane's, which goes if it is still empty at the next look */
+  SLAB_IDLE = 1,       /* empty, but its heap keeps it */
+  SLAB_SEEN_EMPTY,     /* a lane's: it goes if it is still empty at the next look */
   SLAB_IS_SPAN = 0xFE, /* span.h */
   SLAB_IS_LARGE = 0xFF,
-  SLAB_IS_CLEAN = 1 << 8,     /* a large block that reads as zero as far as nobody wrote to it */
-  SLAB_IS_SAMPLED = 1 << 9,   /* a large block of which `sampled` tells */
-  SLAB_IS_GONE = 1 << 10,     /* one that is freed, whose pages have gone back: secure grade */
+  SLAB_IS_CLEAN = 1 << 8,     /* a large block that reads as zero where nobody wrote to it */
+  SLAB_IS_SAMPLED = 1 << 9,   /* a large block that `sampled` describes */
+  SLAB_IS_GONE = 1 << 10,     /* a freed one, whose pages have gone back: secure grade */
   SLAB_IS_UNMAPPED = 1 << 11, /* likewise, and nothing is mapped there */
 };
 
@@ -111,18 +109,18 @@ static inline void *slab_owner(const slab_t *s) {
   return (uintptr_t)owner > (uintptr_t)SLAB_CLOSED ? owner : NULL;
 }
 static inline uintptr_t slab_base(const slab_t *s) { return (uintptr_t)arena_described(s); }
-/* relaxed: a block that is freed came from the thread that allocated it, which orders them */
+/* relaxed: the program passed the block from the thread that allocated it, which orders the two */
 static inline uint32_t slab_word(const slab_t *s) { return atomic32_load_relaxed(&s->kind); }
 static inline slab_kind_t slab_kind(uint32_t word) {
   if (word == 0) return SLAB_NONE;
   if ((word & SLAB_IS_LARGE) == SLAB_IS_LARGE) return SLAB_LARGE;
   return word == SLAB_IS_SPAN ? SLAB_SPAN : SLAB_SMALL;
 }
-/* SLAB_NONE too where `p` lies before the first slice. */
+/* SLAB_NONE also if `p` lies before the first slice. */
 static inline slab_kind_t slab_kind_at(const void *p) {
   return arena_slice(p) >= ARENA_FIRST_SLICE ? slab_kind(slab_word(slab_of(p))) : SLAB_NONE;
 }
-/* The slab is a small one. */
+/* Only for slabs of small blocks. */
 static inline unsigned slab_class(const slab_t *s) { return slab_word(s); }
 
 /* Half as long as an address; 0 for NULL. */
@@ -138,7 +136,7 @@ static inline slab_t *slab_numbered(uint32_t number) {
 
 /* ---- anyone looks ---------------------------------------------------------------------------- */
 
-/* May a list go on there: does nothing, or a slice of ours, lie there? */
+/* May a list continue at `next`: is it 0, or in a slice of ours? */
 static inline bool block_may_be_next(uintptr_t next) {
   if (next == 0) return true;
   if (!block_may_be_link(next) || map_kind(map_find((void *)next)) != TENANT_ARENA) return false;
@@ -155,11 +153,11 @@ static inline uintptr_t slab_chain(const slab_t *s, anchor_t a) {
 /* Makes the slice at `base` (claimed) a slab of class `c` owned by `heap`. */
 hidden slab_t *slab_new(void *base, unsigned c, void *heap, void *tag);
 
-/* Is it worth taking a list: has it blocks that were never used, or as many free ones, its owner's
- * or others', as `least` or an eighth of the slab? */
+/* Is it worth taking a list: has it blocks that were never used, or are `least` or an eighth of its
+ * blocks on the private list, or freed by others? */
 hidden bool slab_has(const slab_t *s, unsigned least);
 
-/* How many blocks are on the private list, and how many others freed. */
+/* How many blocks are on the private list; how many others freed. */
 static inline unsigned slab_private_count(const slab_t *s) { /* I1 */
   return atomic32_load_relaxed(&s->carved) - atomic32_load_relaxed(&s->used);
 }
@@ -167,29 +165,28 @@ static inline unsigned slab_others_freed(const slab_t *s) {
   return anchor_unpack(atomic64_load_relaxed(&s->anchor)).count; /* relaxed: taking reads again */
 }
 
-/* Takes blocks out of the slab as a list: all of its free ones, or if it has none what others
- * freed. If that is less than `most`, never used ones are added, unless others have freed as many:
- * then these become the private list. The blocks count as used; `*count` says how many they are. 0
- * if there is none left. */
+/* Takes blocks out of the slab as a list: the whole private list, or if that is empty what others
+ * freed. If they are fewer than `most`, adds blocks that were never used, unless others have freed
+ * as many: then these become the private list. The blocks count as used; `*count` says how many. 0
+ * if none is left. */
 hidden uintptr_t slab_take_list(slab_t *s, unsigned most, unsigned *count);
 
-/* Takes one block at least, and `most` at most, also if more are free. */
+/* Takes at least one block and at most `most`, even if more are free. */
 hidden uintptr_t slab_take_some(slab_t *s, unsigned most, unsigned *count);
 
-/* All free blocks of the slab as a list, no fresh ones; they count as used. */
+/* Takes all free blocks of the slab as a list, but no fresh ones; they count as used. */
 hidden uintptr_t slab_take_freed(slab_t *s, unsigned *count);
 /* Where the slab's fresh end begins, and how many blocks it has. */
 hidden uintptr_t slab_fresh_end(const slab_t *s, unsigned *count);
-/* The next `n` of these are the caller's, as they are. */
+/* The caller takes the next `n` of these, as they are. */
 hidden void slab_take_fresh(slab_t *s, unsigned n);
-/* The private list was changed and `used` may not have been: counts again. */
+/* Counts again: the private list was changed, but `used` perhaps not. */
 hidden void slab_recount(slab_t *s);
 
-/* What others freed becomes the private list, which is empty; how many these are. */
+/* What others freed becomes the private list, which was empty; returns how many. */
 hidden unsigned slab_collect(slab_t *s);
 
-/* Puts the block on the private list of its slab, which is the caller's own; true if all of the
- * slab is free now. */
+/* Puts the block on the private list of its slab, which the caller owns. True: all are free now. */
 static always_inline bool slab_put_back(slab_t *s, uintptr_t block) {
   block_link(block, s->head);
   s->head = block;
@@ -202,13 +199,13 @@ static inline void slab_note_used(slab_t *s, uint32_t used) {
   atomic32_store_relaxed(&s->used, used);
 }
 
-/* Its blocks in the program's hands, or kept by a thread for its next calls. */
+/* Its blocks that the program has, or a thread keeps for its next calls. */
 static inline uint32_t slab_live(const slab_t *s) {
   uint32_t freed = anchor_unpack(atomic64_load_relaxed(&s->anchor)).count, used = slab_used(s);
   return used > freed ? used - freed : 0;
 }
 
-/* The owner holds no block of it, and others have freed all that it does not have. */
+/* The owner holds no block of it, and others have freed all the rest. */
 static inline bool slab_is_all_free(const slab_t *s) {
   return anchor_unpack(atomic64_load_acquire(&s->anchor)).count == slab_used(s); /* S-anchor */
 }
@@ -217,10 +214,10 @@ static inline bool slab_is_all_free(const slab_t *s) {
 typedef enum { SLAB_SHARED, SLAB_OWNED_NOW, SLAB_IS_EMPTY } slab_outcome_t;
 
 /* The owner lets go. SLAB_SHARED: it is anybody's now. SLAB_IS_EMPTY: all blocks are free; it is
- * still the caller's, to be retired or released: its list may be gone. */
+ * still the caller's, to retire or release: its list may be gone. */
 hidden slab_outcome_t slab_let_go(slab_t *s);
 
-/* The slice of an empty slab is nobody's slab for now; its owner keeps it. Returns `s`. */
+/* The slice of an empty slab is no slab for now; its owner keeps it. Returns `s`. */
 hidden slab_t *slab_retire(slab_t *s);
 
 /* The owner gives the slice of an empty or retired slab back to the arena. */
@@ -228,21 +225,20 @@ hidden void slab_release(slab_t *s);
 
 /* ---- anyone ---------------------------------------------------------------------------------- */
 
-enum { RUSH_BLOCKS = 32 }; /* if so many blocks come back together, more will follow */
-/* Is the slab FULL, and would `n` free blocks more make it worth having? */
+enum { RUSH_BLOCKS = 32 }; /* if this many blocks come back together, more will follow */
+/* Is the slab FULL, and would `n` more free blocks make it worth having? */
 hidden bool slab_is_worth(const slab_t *s, unsigned n);
 
 /* Frees a chain of `count` blocks, linked from `first` to `last`, in a slab that the caller does
- * not own. `heap` takes a FULL slab that this makes worth having (SLAB_OWNED_NOW); if it is NULL
- * anybody may have it. SLAB_IS_EMPTY: the last block came back, and the slab is the caller's to
- * release. */
+ * not own. `heap` takes a FULL slab that this makes worth having (SLAB_OWNED_NOW); if it is NULL,
+ * anybody may have it. SLAB_IS_EMPTY: the last block came back; the caller releases the slab. */
 hidden slab_outcome_t slab_push(slab_t *s, uintptr_t first, uintptr_t last, unsigned count,
                                 void *heap);
 
-/* Frees one block by itself; a slab that is empty then goes back. */
+/* Frees one block by itself; a slab that becomes empty goes back. */
 hidden void slab_free_one(slab_t *s, uintptr_t block);
 
-/* So many of the slab's blocks went to the caller's heap; a negative number: came back. */
+/* `blocks` of the slab's blocks went to the caller's heap; if negative, they came back. */
 static inline void slab_note_taken(const slab_t *s, int blocks) {
   unsigned c = slab_class(s);
   if (atomic_ptr_is_relaxed(&s->tag, NULL)) slab_thread_count((uint64_t)blocks * class_size(c), 0);
@@ -250,5 +246,5 @@ static inline void slab_note_taken(const slab_t *s, int blocks) {
 }
 
 hidden bool slab_is_valid(const slab_t *s); /* the owner only */
-/* I5 of a slab or large block; its holder only. */
+/* Checks I5 for a slab or large block; its holder only. */
 hidden bool slab_slices_are_valid(const slab_t *s);

@@ -6,12 +6,12 @@
 #include "../arena/purge.h"
 #include "../os/os.h"
 
-/* A byte for each four pages. A run has five at least, so one at most begins there. Bits 0 and 1
+/* A byte for each four pages. A run has at least five, so at most one begins there. Bits 0 and 1
  * say at which page, bit 2 if it was freed, and the others its length less SPAN_LEAST - 1. */
 enum { RUN_BEGINS = 3, RUN_IS_FREED = 4, RUN_PAGES_SHIFT = 3, RUN_GRAIN = 4 };
 _Static_assert((int)SPAN_LEAST > (int)RUN_GRAIN, "no two runs begin in the same pages");
 _Static_assert(SPAN_MOST - SPAN_LEAST + 1 <= UINT8_MAX >> RUN_PAGES_SHIFT, "a run is a byte");
-enum { DISCARD_LOOKS = 8 }; /* one at a span whose pages go counts as so many */
+enum { DISCARD_LOOKS = 8 }; /* a look that gives pages back counts as so many */
 enum { NO_LEVEL = SPAN_LEVELS, LEVEL_LONG = SPAN_LEVELS - 1 };
 _Static_assert((int)SPAN_MOST - (int)SPAN_LEAST == (int)LEVEL_LONG,
                "a level for each length of a run");
@@ -35,7 +35,7 @@ static page_t page_at(const void *p) {
 static slab_t *numbered(const arena_t *a, size_t number) {
   return slab_of(arena_address(a, number * SPAN_SLICES));
 }
-/* Among its arena's. */
+/* Its number among its arena's spans. */
 static size_t order_of(const slab_t *s) { return arena_slice((void *)slab_base(s)) / SPAN_SLICES; }
 
 static void *run_at(const slab_t *s, unsigned page) {
@@ -44,7 +44,7 @@ static void *run_at(const slab_t *s, unsigned page) {
 
 static atomic8_t *run_of(const page_t *at) { return &at->span->runs[at->page / RUN_GRAIN]; }
 
-/* What begins with that page; 0: nothing. */
+/* The run that begins with that page; 0: none. */
 static uint8_t run_seen(const page_t *at) {
   uint8_t run = atomic8_load_relaxed(run_of(at));
   return (run & RUN_BEGINS) == at->page % RUN_GRAIN ? run : 0;
@@ -68,7 +68,7 @@ static inline atomic64_t *arenas_with_room(size_t arena, unsigned level) {
 
 /* ---- hints ----------------------------------------------------------------------------------- */
 
-/* Which of the levels the longest run of ones has, or NO_LEVEL. */
+/* The level of the longest run of ones, or NO_LEVEL. */
 static unsigned room_of(uint64_t free) {
   unsigned n = bits_longest_run(free);
   return n >= SPAN_LEAST ? n - SPAN_LEAST : NO_LEVEL;
@@ -93,7 +93,7 @@ static void clear_level(slab_t *s, unsigned level) {
   if (room_of(free) == level) set_level(s, level);
 }
 
-/* The word has changed. */
+/* To call after the word has changed. */
 static void note_new_room(slab_t *s, uint64_t before, uint64_t after) {
   unsigned was = room_of(before), is = room_of(after);
   if (was == is) return;
@@ -120,25 +120,25 @@ static bool run_is_valid(const page_t *at) {
   return true;
 }
 
-/* Of free pages: how many do not count as in memory. None ever wrote there, they went back, or they
- * are pinned, and none that could go. */
+/* How many of these free pages do not count as in memory: nobody ever wrote there, or they went
+ * back, or they are pinned and so cannot go. */
 static unsigned count_absent(const slab_t *s, uint64_t pages) {
   if (likely(!arena_of(s)->is_pinned)) pages &= ~atomic64_load_relaxed(&s->touched_pages);
   return bits_count(pages);
 }
 
-/* Pages that are the caller's were free until now (-1), or will be (1). */
+/* The caller's pages were free until now (-1), or will be (1). */
 static void add_absent(const slab_t *s, uint64_t pages, int sign) {
   int n = sign * (int)count_absent(s, pages);
   if (n != 0) atomic64_add_relaxed(&arena_counts.absent_pages, (uint64_t)n);
 }
 
-/* The third slice's: pages that went back to the system, and that nobody has claimed since. */
+/* The third slice's word: pages that went back to the system, and that nobody has claimed since. */
 static atomic64_t *gone_of(const slab_t *s) {
   return &slab_of((void *)(slab_base(s) + 2 * SLICE_SIZE))->pages;
 }
 
-/* Pages are to be a block's. Those that had gone have to come back. */
+/* These pages will be a block's. Those that had gone must come back. */
 static void count_wanted(const slab_t *s, uint64_t pages) {
   if (count_absent(s, pages) == 0) return;
   add_absent(s, pages, -1);
@@ -152,7 +152,7 @@ unsigned span_touched(const slab_t *ended) {
   return bits_count(atomic64_load_relaxed(&ended->touched_pages));
 }
 
-/* The pages are the caller's, but no run yet. */
+/* The caller has claimed the pages, but they are no run yet. */
 static void *begin_run(const page_t *at, unsigned n) {
   set_run(at, n);
   ASSERT_VALID(run_is_valid(at));
@@ -193,7 +193,7 @@ static void *claim_run_in_group(arena_t *a, unsigned level, size_t group, unsign
   return NULL;
 }
 
-/* Hints that led to nothing go, from the group's up. */
+/* Clears hints that led to nothing, from the group's up. */
 static void *claim_run_in_arena(arena_t *a, unsigned level, unsigned n, unsigned spread) {
   arena_maps_t *m = arena_maps(a);
   /* relaxed: a bit that is missed was set just now. Bound: the bits of a word */
@@ -260,7 +260,7 @@ void *span_begin(void *base, bool is_clean, unsigned n) {
   return p;
 }
 
-/* All pages are free, or were a moment ago. True: it was a span until now, and its slices are the
+/* All pages are free, or were a moment ago. True: this thread ended the span; its slices are the
  * caller's. */
 static bool end_if_free(slab_t *s) {
   uint64_t all = all_pages;
@@ -281,7 +281,7 @@ static bool give_back_run(slab_t *s, uint64_t pages) {
   return (before | pages) == all_pages && end_if_free(s);
 }
 
-/* What was a block's may have been written. */
+/* The pages were a block's, so they may have been written. */
 static void note_touched(slab_t *s, uint64_t pages) {
   uint64_t seen = atomic64_load_relaxed(&s->touched_pages) & pages;
   if (seen != pages) atomic64_or_relaxed(&s->touched_pages, pages);
@@ -293,12 +293,12 @@ bool span_was_freed(const void *p) {
 }
 
 _Noreturn static cold void refuse_run(const void *p, const char *call) {
-  unsigned pages; /* of a block in the middle of which it lies */
+  unsigned pages; /* of a block around `p` */
   bool is_inside = span_find(p, &pages) != NULL;
   fatal(span_was_freed(p) && !is_inside ? "double free" : "invalid pointer", p, call);
 }
 
-/* What begins at `p`: a block. */
+/* The run of the block at `p`; `fatal` if there is none. */
 static uint8_t live_run(const void *p, const page_t *at, const char *call) {
   uint8_t run = run_seen(at);
   if ((uintptr_t)p % SPAN_PAGE != 0 || !run_is_live(run)) refuse_run(p, call);
@@ -315,7 +315,7 @@ unsigned span_end_block(void *p, const char *call) {
   uint8_t run = live_run(p, &at, call);
   unsigned n = run_pages(run);
   note_touched(at.span, bits_run(at.page, n));
-  /* relaxed: of two threads that free the same run one sees the other */
+  /* relaxed: if two threads free the same run, one sees the other */
   if (!atomic8_cas_relaxed(run_of(&at), &run, run | RUN_IS_FREED)) refuse_run(p, call);
   return n;
 }
@@ -358,7 +358,7 @@ bool span_resize(void *p, unsigned n) {
   if (n < have) {
     uint64_t pages = bits_run(at.page + n, have - n);
     note_touched(at.span, pages);
-    give_back_run(at.span, pages); /* no end: the others are the caller's */
+    give_back_run(at.span, pages); /* not the end: the caller has the others */
   }
   return true;
 }
@@ -366,7 +366,7 @@ bool span_resize(void *p, unsigned n) {
 unsigned span_untouched_behind(const void *p, unsigned n) {
   page_t at = page_at(p);
   unsigned have = run_pages(run_seen(&at));
-  if (n <= have || at.page + n > SPAN_PAGES) return 0; /* it cannot grow so */
+  if (n <= have || at.page + n > SPAN_PAGES) return 0; /* it cannot grow */
   return count_absent(at.span, bits_run(at.page + have, n - have));
 }
 
@@ -402,8 +402,7 @@ size_t span_live(const slab_t *s) {
 
 /* ---- at rest --------------------------------------------------------------------------------- */
 
-/* Pages of the system all of which are free and some of which may be in memory; none if these are
- * to stay there. */
+/* The system's pages that are wholly free and may be in memory; none if they must stay there. */
 static uint64_t idle_pages(const slab_t *s, uint64_t free) {
   if (arena_of(s)->is_pinned) return 0;
   unsigned n = (unsigned)(os_page_size() >> SPAN_PAGE_SHIFT);
@@ -426,20 +425,20 @@ static bool discard_pages(slab_t *s, uint64_t pages) {
   return gone == pages;
 }
 
-/* The caller has ended it, and no heap counts that. */
+/* The caller has ended the span, and no heap counts that. */
 static void release_slices(slab_t *s) {
   atomic64_add_relaxed(&arena_counts.free_pages, (uint64_t)-SPAN_PAGES);
   if (span_touched(s) == 0) arena_release_clean((void *)slab_base(s), SPAN_SLICES);
   else arena_release_dirty((void *)slab_base(s), SPAN_SLICES);
 }
 
-/* The second slice's. A span that went meanwhile loses nothing by it. */
+/* The second slice's word. Writing it does no harm if the span has ended meanwhile. */
 static atomic64_t *look_of(slab_t *s) {
   return &slab_of((void *)(slab_base(s) + SLICE_SIZE))->pages;
 }
 
-/* Pages go if none changed hands since the last look, or at once. What the system keeps it is not
- * asked for again until one does. How many looks that was worth. */
+/* Gives free pages back if no page changed hands since the last look, or at once. Asks again for
+ * those that the system keeps only after one does. Returns how many looks that was worth. */
 static out_of_line size_t purge_one(slab_t *s, bool is_at_once) {
   uint64_t w = atomic64_load_relaxed(&s->pages), seen = atomic64_load_relaxed(look_of(s));
   uint64_t idle = idle_pages(s, w);
@@ -473,7 +472,7 @@ slab_t *span_free_to_system(void *p, unsigned n, unsigned least, span_outcome_t 
 size_t span_purge(arena_t *a, size_t group, bool is_at_once) {
   enum { SPANS = 64 / SPAN_SLICES };
   size_t first = group * SPANS, looks = 0;
-  /* relaxed: one that is missed began just now */
+  /* relaxed: a span that is missed began just now */
   uint64_t spans = atomic64_load_relaxed(&a->spans[first / 64]) & bits_run(first % 64, SPANS);
   for (; spans != 0; spans &= spans - 1) /* Bound: the bits of a word */
     looks += purge_one(numbered(a, first / 64 * 64 + bits_lowest(spans)), is_at_once);

@@ -1,11 +1,11 @@
 /* sparse.c - slabs that nobody owns and that have free pages                          layer 4: slab
  * Contract: sparse.h.
  *
- * A few blocks that live long keep each slab in which they lie, long after the size that they have
- * has gone out of use. So a walk goes round all slabs that nobody owns, and marks the sparse ones.
- * One that has its mark a round later was not taken over meanwhile: its free pages go. While heaps
- * take slabs of its class, it has to rest for longer. On request and under pressure pages go from
- * any slab, at the first look. */
+ * A few long-lived blocks keep their slabs long after the program has stopped using blocks of that
+ * size. So a walk goes round all slabs that nobody owns, and marks the sparse ones. A slab that
+ * still has its mark a round later was not taken over meanwhile: its free pages go back. While
+ * heaps take slabs of its class, it must rest for longer. On request and under pressure pages go
+ * from any slab, at the first look. */
 #include "sparse.h"
 
 #include "../arena/budget.h"
@@ -20,14 +20,14 @@ enum {
   LIVE_MOST = 48,   /* blocks of a sparse slab: at random over 16 pages, they leave one free */
   TICK_GROUPS = 64, /* groups of 4 MiB that one tick looks at */
   TICK_WORK = 128,  /* slabs that one tick looks at */
-  HOLED_WORK = 8,   /* how many slabs one whose pages may go counts as, unless memory is short */
+  HOLED_WORK = 8,   /* a slab whose pages may go counts as so many, unless memory is short */
   TICK_TIMES = 16,  /* the pause after a tick, as a multiple of the time that it took */
   ROUND_MS = 100,   /* the longest such pause, and the least after a whole round */
-  REST_ROUNDS = 3,  /* rounds that a slab has to rest while others of its class are taken */
+  REST_ROUNDS = 3,  /* rounds that a slab must rest while others of its class are taken */
 };
-enum { SEEN_HOLED = 1 << 15 }; /* `seen`: so many blocks are free, all others' pages went */
+enum { SEEN_HOLED = 1 << 15 }; /* `seen`: so many blocks are free; other free pages went */
 
-/* Whoever takes a tick goes on at slice `next`, counted over all arenas. relaxed, all: hints */
+/* A tick begins at slice `next`, counted over all arenas. relaxed, all: hints */
 static struct {
   pace_t ticks;
   atomic32_t next;
@@ -35,12 +35,12 @@ static struct {
 } rounds;
 
 typedef struct {
-  bool is_at_once;       /* whatever the slabs hold, and though they do not rest */
-  size_t groups, work;   /* what is left to be done */
-  slab_starts_t *starts; /* for what is noted of a slab: too much for a handler's stack */
+  bool is_at_once;       /* whatever the slabs hold, rested or not */
+  size_t groups, work;   /* what is left to do */
+  slab_starts_t *starts; /* notes on a slab: too large for a handler's stack */
 } walk_t;
 
-/* What the anchor says may be another slab's by now. */
+/* By now the anchor may be another slab's. */
 static bool holds_little(const slab_t *s) {
   anchor_t a = anchor_unpack(atomic64_load_relaxed(&s->anchor));
   return a.state == ANCHOR_PARTIAL && a.carved - a.count <= LIVE_MOST;
@@ -56,8 +56,8 @@ static slab_starts_t *starts_of(walk_t *w) {
   return w->starts;
 }
 
-/* True: its free pages may go. The slab is the caller's; `seen` counts the looks, and a heap that
- * takes it over sets it to 0. */
+/* True: the slab's free pages may go. The caller has the slab; `seen` counts the looks, and a heap
+ * that takes the slab over sets it to 0. */
 static bool note_look(const walk_t *w, slab_t *s) {
   unsigned c = slab_class(s);
   if (w->is_at_once) return true;
@@ -74,7 +74,7 @@ static void give_back_pages(walk_t *w, slab_t *s) {
   if (!w->is_at_once) w->work -= min_size(w->work, HOLED_WORK - 1);
 }
 
-/* A slab that had its bit a moment ago. If it still has one for its class it is of that class. */
+/* A slab that had its bit a moment ago. If it still has a bit for class `c`, that is its class. */
 static void look_at_slice(walk_t *w, arena_t *a, size_t slice) {
   slab_t *s = slab_of(arena_address(a, slice));
   unsigned c = slab_class(s);
@@ -86,10 +86,10 @@ static void look_at_slice(walk_t *w, arena_t *a, size_t slice) {
   w->work--;
   if (!is_empty) give_back_pages(w, s);
   if (is_empty || slab_let_go(s) == SLAB_IS_EMPTY) slab_release(s);
-  else slab_tally_add(TALLY_PUBLICATIONS, (uint64_t)-1); /* a look is none */
+  else slab_tally_add(TALLY_PUBLICATIONS, (uint64_t)-1); /* a look does not count */
 }
 
-/* The slabs of a group from that slice on. Returns where to go on. */
+/* Looks at a group's slabs from that slice on. Returns where to continue. */
 static size_t look_over(walk_t *w, arena_t *a, size_t slice) {
   uint64_t bits = 0;
   /* relaxed: a bit that is missed was set just now */
@@ -105,7 +105,7 @@ static size_t look_over(walk_t *w, arena_t *a, size_t slice) {
   return (slice / 64 + 1) * 64;
 }
 
-/* From that slice on, counted over all arenas. Returns where to go on, 0 at the end. */
+/* Walks from that slice on, counted over all arenas. Returns where to continue, 0 at the end. */
 static size_t walk(walk_t *w, size_t at) {
   size_t end = arena_count() * WINDOW_SLICES;
   while (at < end && w->groups != 0 && w->work != 0) { /* Bound: `groups` */

@@ -1,5 +1,5 @@
 /* states.c - what each block is, kept out of the block's reach: secure grade          layer 4: slab
- * Contract: states.h. Progress: a thread that finds no table maps one; if another was quicker it
+ * Contract: states.h. Progress: a thread that finds no table maps one; if another was quicker, it
  * gives its own back. */
 #include "states.h"
 
@@ -9,7 +9,7 @@
 
 atomic_ptr_t states_tables[STATES_TABLES];
 
-/* Between two pages that nobody can touch, at a place of the system's choice. */
+/* Maps a table between two pages that nobody can touch, at a place of the system's choice. */
 static cold states_t *add_table(const void *p) {
   size_t page = os_page_size(), size = align_up(sizeof(states_t), page) + 2 * page;
   char *at = os_map(size);
@@ -29,8 +29,8 @@ states_t *states_of(const void *p) {
   return likely(states != NULL) ? states : add_table(p);
 }
 
-/* Those of a slice. relaxed: who finds the slice to be a slab sees them (S-state), and a look at a
- * neighbour sees at worst that one is not LIVE. */
+/* Sets the states of a slice. relaxed: a thread that finds the slice to be a slab sees them
+ * (S-state). A look at a neighbour at worst finds that it is not LIVE. */
 static void set_states(states_t *states, const void *slice, uint64_t state) {
   enum { WORDS = STATES_OF_SLICE / 8 };
   atomic64_t *words = &states->words[states_slice(slice) * WORDS];

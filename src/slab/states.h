@@ -2,7 +2,7 @@
  * Owns:    a table for each 256 MiB of addresses, mapped when the first block is handed out there.
  *          Called by: slab.c, refill.c, slow.c, quarantine.c, secure, api.
  *          Calls: slab, arena, os.
- * Threads: any. A block's state is its holder's to change; of two that free it one succeeds.
+ * Threads: any. Only a block's holder changes its state; if two threads free it, one succeeds.
  * Sync:    S-states  a table's address (release) -> states_of (acquire): it reads as zero;
  *          S-state   making a block live, or freeing it -> freeing it, or looking at a neighbour:
  *                    what is written behind it. */
@@ -10,13 +10,13 @@
 
 #include "slab.h"
 
-/* A state: what the block is, and how often that was LIVE, modulo 64, so that nobody takes one life
+/* A state: what the block is, and how often it was LIVE, modulo 64, so that nobody takes one life
  * for another. */
 enum {
   STATE_FRESH,   /* never handed out since its slice became a slab; its memory may be anything */
   STATE_LIVE,    /* the program's */
   STATE_RESTED,  /* freed; reads as zero except the link and the key */
-  STATE_CHANGES, /* its holder writes what goes with its next state */
+  STATE_CHANGES, /* its holder writes what belongs to the next state */
   STATE_IS = 3,
   STATE_LIFE = 4,
   STATE_CLEAN = STATE_FRESH + STATE_LIFE, /* and its memory is zero, except the link and the key */
@@ -34,7 +34,7 @@ typedef struct {
   atomic8_t is_protected[STATES_SLICES]; /* are some of its pages protected? */
 } states_t;
 
-/* In a build of another grade nobody asks for any. */
+/* In other grades nobody asks for one. */
 #define STATES_TABLES (SECURE ? (size_t)1 << (ADDRESS_BITS - STATES_SHIFT) : 1)
 extern hidden atomic_ptr_t states_tables[STATES_TABLES];
 static always_inline atomic_ptr_t *states_table(const void *p) {
@@ -45,13 +45,13 @@ static always_inline atomic_ptr_t *states_table(const void *p) {
 static always_inline states_t *states_found(const void *p) {
   return atomic_ptr_load_acquire(states_table(p)); /* S-states */
 }
-/* Likewise; made if need be. NULL: no memory. */
+/* Likewise, but makes the table if need be. NULL: no memory. */
 hidden states_t *states_of(const void *p);
 
 static inline size_t states_slice(const void *p) {
   return ((uintptr_t)p >> SLICE_SHIFT) % STATES_SLICES;
 }
-/* For the small block at `p`. Slices begin at different places, so that blocks at the same place of
+/* For the small block at `p`. Slices begin at different places, so that blocks at the same place in
  * each do not share a few sets of a cache. */
 static always_inline atomic8_t *states_at(states_t *states, const void *p) {
   enum { LINE = 64, APART = STATES_OF_SLICE - LINE };
@@ -67,9 +67,9 @@ static inline atomic8_t *states_is_protected(states_t *states, const void *p) {
 
 /* The slice becomes a slab: none of its blocks was handed out yet. */
 hidden void states_reset(const void *slice);
-/* And all of it reads as zero. */
+/* Likewise, and all of it reads as zero. */
 hidden void states_set_clean(const void *slice);
-/* The slab goes, with all its blocks free: `fatal` if somebody has written to one since. */
+/* The slab goes, with all blocks free: `fatal` if somebody wrote to one after it was freed. */
 hidden void states_look(const slab_t *s);
 /* A small block becomes the library's own, which may write to it. */
 hidden void states_forget(const void *block);

@@ -45,14 +45,14 @@ void slab_tally_change(uint64_t live, uint64_t free) {
   slab_tally_add(TALLY_FREE, free);
 }
 
-/* ---- blocks of each class, and how many were the most ---------------------------------------- */
+/* ---- blocks of each class, and their peaks --------------------------------------------------- */
 
 enum {
   STEP_PART = 64,    /* of the peak so far */
   STEP_LEAST = 4096, /* bytes */
 };
 
-/* So that words of all threads are seldom written, and a peak is still known closely. */
+/* So large that threads seldom write shared words, yet small enough to know a peak closely. */
 uint32_t slab_tally_step(unsigned c) {
   size_t part = atomic64_load_relaxed(&slab_counts.classes[c].peak) / STEP_PART;
   return (uint32_t)min_size(max_size(part, STEP_LEAST / max_size(class_size(c), 1)),

@@ -8,18 +8,18 @@
 
 enum {
   BUCKETS = 2 * CALLSTACKS_AND_PAIRS,
-  BUCKETS_MOST = 64, /* at which a stack is looked for */
+  BUCKETS_MOST = 64, /* that a search for a stack looks at */
   KEY_SHIFT = 16,
 };
 
-/* Neither kind takes the other's room. */
+/* Each kind has its own room. */
 typedef enum { STACK, PAIR } kind_t;
 static const uint32_t ends_of_kind[] = {CALLSTACKS,
                                         CALLSTACKS_AND_PAIRS}; /* numbers are below it */
 
 /* A bucket leads from a stack's key to its number: the key above KEY_SHIFT, below it the number, or
- * 0 until it is there. 0: none. relaxed: the stack's `count` says whether the frames can be read.
- * Sums lie together, for they are read often; frames apart. */
+ * 0 until it is known. 0: empty. relaxed: the stack's `count` says whether its frames can be read.
+ * Sums, which are read often, lie together; frames lie apart. */
 typedef struct {
   atomic64_t buckets[BUCKETS];
   atomic32_t next[2]; /* number, of each kind */
@@ -69,7 +69,7 @@ static bool is_same(table_t *table, uint32_t n, const uintptr_t *frames, unsigne
   return true;
 }
 
-/* Numbers of the kind that are given out are below this. */
+/* The kind's numbers in use are below this. */
 static uint32_t end_of(const table_t *table, kind_t kind) {
   return (uint32_t)min_size(atomic32_load_relaxed(&table->next[kind]), ends_of_kind[kind]);
 }
@@ -110,7 +110,7 @@ uint32_t callstack_intern(const uintptr_t *frames, unsigned count) {
 }
 
 uint32_t callstack_pair(uint32_t allocated, uint32_t freed) {
-  uintptr_t pair[] = {allocated, freed}; /* no code lies there, so it is no stack's */
+  uintptr_t pair[] = {allocated, freed}; /* no code lies there, so this is no stack */
   uint32_t n = find_or_enter(PAIR, pair, ARRAY_LENGTH(pair));
   return n != CALLSTACK_UNKNOWN ? n : allocated;
 }

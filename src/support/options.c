@@ -6,9 +6,9 @@
 #include "../base/layout.h"
 #include "../os/os.h"
 
-/* The program's own text, if it has one. A program linked with the library or holding it is always
- * seen; under LD_PRELOAD only one that exports the symbol (-rdynamic), because no other is in its
- * dynamic table. */
+/* The program's own text, if it has one. If the program links or contains the library, it is always
+ * found. Under LD_PRELOAD it is found only if the program exports it (-rdynamic): otherwise it is
+ * not in the program's dynamic table. */
 extern const char *fh_options __attribute__((weak, visibility("default")));
 
 /* ---- the table in its several forms ---------------------------------------------------------- */
@@ -73,8 +73,7 @@ static bool is_word(const char *text, size_t length, const char *word) {
   return strlen(word) == length && memcmp(text, word, length) == 0;
 }
 
-/* Decimal digits at the start of the text: how many, and their value; 0 if there are none or they
- * are too many. */
+/* Decimal digits at the start of the text: how many, and their value; 0 if none or too many. */
 static size_t parse_digits(const char *text, size_t length, uint64_t *value) {
   size_t used = 0;
   *value = 0;
@@ -104,7 +103,7 @@ static bool parse_size(const char *text, size_t length, int64_t *value) {
   text += used;
   length -= used;
   if (length > 0 && text[0] != 'B') {
-    const char *unit = memchr(units, text[0] & ~0x20, sizeof units - 1); /* small letters too */
+    const char *unit = memchr(units, text[0] & ~0x20, sizeof units - 1); /* lower case too */
     if (unit == NULL) return false;
     unsigned shift = (unsigned)(unit - units + 1) * 10;
     if (n > (uint64_t)INT64_MAX >> shift) return false;
@@ -146,10 +145,10 @@ static bool parse_word(option_t option, const char *text, size_t length, int64_t
   return false;
 }
 
-/* A copy, which stays: nobody frees it. */
+/* Makes a copy, which nobody ever frees. */
 static bool parse_text(const char *text, size_t length, int64_t *value) {
   static large_table char texts[OPTION_TEXTS];
-  static atomic32_t used; /* relaxed: each copy has bytes of its own */
+  static atomic32_t used; /* relaxed: each copy has its own bytes */
   if (length == 0 || length > OPTION_TEXT_MOST) return false;
   size_t at = atomic32_add_relaxed(&used, (uint32_t)length + 1);
   if (at + length >= sizeof texts) return false;
@@ -223,7 +222,7 @@ void option_put_range(fmt_t *f, option_t option) {
 
 enum { OPTIONS_LINES_MOST = 8, OPTIONS_LINE = 512, OPTIONS_SHOWN = 40, OPTIONS_LINK_MOST = 4000 };
 
-/* What one loading has come to; published only when it is whole. */
+/* The result of one loading; published only when complete. */
 typedef struct {
   int64_t values[OPTION_COUNT];
   option_source_t sources[OPTION_COUNT];
@@ -231,7 +230,7 @@ typedef struct {
   size_t mistakes;
 } options_loading_t;
 
-/* Of whoever met a mistake first. Whether they are to be written is known at the end. */
+/* From the thread that met a mistake first. Only the end shows whether to write them. */
 static large_table char reports[OPTIONS_LINES_MOST][OPTIONS_LINE];
 
 static void start_loading(options_loading_t *loading, options_warn_t *warn) {
@@ -272,7 +271,7 @@ static void complain(options_loading_t *loading, option_t option, const char *na
   fmt_end(&f);
 }
 
-/* The last line: so many mistakes that not all were kept. */
+/* The last line counts the mistakes that were not kept. */
 static void report_mistakes(const options_loading_t *loading) {
   char line[OPTIONS_LINE];
   fmt_t f;
@@ -292,7 +291,7 @@ static void trim_spaces(const char **text, size_t *length) { /* Bound: the text,
   while (*length > 0 && is_space((*text)[*length - 1])) --*length;
 }
 
-/* "name:value"; nothing but spaces is no item. */
+/* "name:value"; spaces alone are no item. */
 static void read_item(options_loading_t *loading, const char *item, size_t length,
                       option_source_t source) {
   trim_spaces(&item, &length);
@@ -321,7 +320,7 @@ static void read_text(options_loading_t *loading, const char *text, size_t lengt
 }
 
 /* NULL also while the program's pointers are not relocated yet (first use in the resolver of an
- * ifunc). The text would lie below LOADED_BITS then, although the pointer itself does not. */
+ * ifunc). Then the text seems to lie below LOADED_BITS, although the pointer itself does not. */
 static const char *text_of_program(void) {
   if (&fh_options == NULL || fh_options == NULL) return NULL;
   bool is_relocated =
@@ -332,7 +331,7 @@ static const char *text_of_program(void) {
 static void read_all(options_loading_t *loading) {
   char link[OPTIONS_LINK_MOST];
   size_t length = os_read_link(option_source_name[OPTION_FROM_LINK], link, sizeof link);
-  bool is_cut = length == sizeof link;                     /* then its last item is not known */
+  bool is_cut = length == sizeof link;                     /* then its last item is incomplete */
   while (is_cut && length > 0 && link[--length] != ',') {} /* Bound: the text */
   read_text(loading, link, length, OPTION_FROM_LINK);
   const char *environment = os_environment(option_source_name[OPTION_FROM_ENVIRONMENT]);
@@ -342,7 +341,7 @@ static void read_all(options_loading_t *loading) {
   if (program != NULL) read_text(loading, program, strlen(program), OPTION_FROM_PROGRAM);
 }
 
-/* Every thread that loads comes to the same values; only a default is replaced, so a late one
+/* Every thread that loads arrives at the same values. Only defaults are replaced, so a late thread
  * undoes nothing. */
 static void publish_options(const options_loading_t *loading) {
   for (unsigned i = 0; i < OPTION_COUNT; i++) {

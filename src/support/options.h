@@ -3,8 +3,8 @@
  *          fmt.
  * Threads: any; loading twice at once is harmless. No lock, no allocation.
  * Sync:    a value is one word that nothing else depends on, so every access is relaxed. S-options
- *          options_load (release) -> whoever finds it done (acquire): those that are read at start
- *          never change for a thread that has a heap, whose marks depend on one of them.
+ *          options_load (release) -> a thread that finds it done (acquire): options read at start
+ *          never change for a thread that has a heap, since its marks depend on one.
  * Holds:   O1 lowest <= value in force <= highest, for every option, at any time; before loading it
  *             is the default
  *
@@ -151,7 +151,7 @@
     "option that has not its default value, with where that comes from.")
 /* clang-format on */
 
-/* Bytes of the longest text, and of all that were given, each with one more for its end. */
+/* Bytes of the longest text, and of all texts given, each with one more for its end. */
 enum { OPTION_TEXT_MOST = 1023, OPTION_TEXTS = 4096 };
 
 #define OPTION_VALUE(option, name, value, word) name = value,
@@ -195,13 +195,13 @@ static inline const char *option_text(option_t option) {
 }
 hidden option_source_t option_source(option_t option);
 
-/* At run time; false, changing nothing, if the value is out of range or only counts at start. */
+/* At run time; false, with no change, if the value is out of range or only counts at start. */
 hidden bool option_set(option_t option, int64_t value);
 
-/* OPTION_COUNT if there is none of that name. */
+/* OPTION_COUNT if there is no option of that name. */
 hidden option_t option_find(const char *name, size_t length);
 
-/* Text to value; false, leaving `*value`, if it is none or out of range. */
+/* Text to value; false, with `*value` unchanged, if it is no value or out of range. */
 hidden bool option_parse(option_t option, const char *text, size_t length, int64_t *value);
 
 hidden void option_put_value(fmt_t *f, option_t option, int64_t value); /* 64K, on, auto, -1 */
@@ -210,8 +210,7 @@ hidden void option_put_range(fmt_t *f, option_t option);                /* -1..6
 /* One line about a mistake, with its end of line. */
 typedef void options_warn_t(const char *line, size_t length);
 
-/* Reads all sources, the first time that it is called. Mistakes are reported once, and not if
- * `warnings` is off. */
+/* Reads all sources at the first call. Reports mistakes once, unless `warnings` is off. */
 hidden void options_load(options_warn_t *warn);
 
 hidden bool options_are_valid(void);

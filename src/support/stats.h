@@ -3,12 +3,12 @@
  *          above are words here.
  * Threads: any: constants.
  *
- * Counting, text and JSON come from the table, docs/statistics.md and the structs of freehold.h too
- * (build/tables writes them, tests compare). A new counter is one row at the end and one test; what
- * a visit finds has code in stats.c too. */
+ * Counting, text and JSON come from the table, as do docs/statistics.md and the structs of
+ * freehold.h (build/tables writes them, tests compare). A new counter is one row at the end and one
+ * test. A figure that a visit finds also has code in stats.c. */
 #pragma once
 
-/* The text has them in this order; the last is a table there. */
+/* The text has them in this order; the last one is a table. */
 #define STATS_SECTIONS(X)                                                                          \
   X(MEMORY, "memory")                                                                              \
   X(CALLS, "system calls")                                                                         \
@@ -24,9 +24,9 @@
 /* from    COUNTER a word that is counted up and down; TALLIED one of all tallies; SLICES one that
  *         counts slices; WITH_HUGE likewise, and huge blocks' bytes. HEAPS a word of each heap, and
  *         of heap_counts; VISIT what a visit of these finds; PROCESS a field of os_usage_t.
- * position  among the figures of its section in the text, where it has that label. 0: it has no
- *         place of its own, but stands behind another one, or in the table of blocks.
- * The sentence is the documentation. The order is that of the struct: rows are added at the end. */
+ * position  among the figures of its section in the text, where it has that label. 0: no place of
+ *         its own; it stands behind another figure, or in the table of blocks. The sentence is the
+ *         documentation. The order is the struct's: rows are added at the end. */
 /* name  section  unit  from  position  label  what follows; what it is */
 #define FH_STATISTICS(X, CLASSES)                                                                  \
   X(mapped, MEMORY, BYTES, WITH_HUGE(arena_counts.mapped), 1, "mapped", ARENAS,                    \

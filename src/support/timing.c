@@ -8,7 +8,7 @@
 
 enum { TIMING_BUCKETS = 64 };
 
-/* relaxed: sums. A bucket has what took less than two to the power of its number. */
+/* relaxed: sums. A bucket counts calls that took less than two to the power of its number. */
 typedef struct {
   atomic64_t count[TIMING_BUCKETS], most;
 } histogram_t;
@@ -41,7 +41,7 @@ void timing_end_marked(uint64_t began) {
     if ((timing_marks >> k & 1) != 0) timing_end(k, began);
 }
 
-/* The end of the bucket in which `part` hundredths of all have come. */
+/* The end of the bucket by which `part` hundredths of all are counted. */
 static uint64_t quantile(const histogram_t *h, uint64_t all, unsigned part) {
   uint64_t seen = 0, most = atomic64_load_relaxed(&h->most);
   for (unsigned i = 0; i < TIMING_BUCKETS; i++) {

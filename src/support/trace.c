@@ -1,6 +1,6 @@
 /* trace.c - writes the event trace                                                 layer 2: support
- * Contract: trace.h. Each thread writes to chunks of its own, and a handler that interrupts it
- * while it writes to another one. A thread that ends hands its chunk on. */
+ * Contract: trace.h. Each thread writes to its own chunks. A handler that interrupts it in the
+ * middle of a record writes to another one. A thread that ends hands its chunk on. */
 #include "trace.h"
 
 #include "../base/bits.h"
@@ -48,9 +48,9 @@ static unsigned char *put_code(unsigned char *at, uint64_t *last, const trace_ev
   return at;
 }
 
-/* What is behind `used` counts for nobody, so no record is ever seen in part. A child that a
- * handler forked in the middle of this writes the same bytes to the same place. It must not take
- * back what the parent has written since. */
+/* Nobody reads bytes behind `used`, so no record is ever seen in part. A child that a handler
+ * forked in the middle of this writes the same bytes to the same place. It must not undo what the
+ * parent has written since. */
 static void append_record(stream_t *t, const unsigned char *record, const unsigned char *end) {
   uint32_t before = t->used;
   memcpy((char *)t->chunk + before, record, (size_t)(end - record));
@@ -58,7 +58,7 @@ static void append_record(stream_t *t, const unsigned char *record, const unsign
   atomic32_cas_release(&t->chunk->used, &before, t->used); /* S-trace */
 }
 
-/* First it is not the thread's any more, for a jump may leave us here. */
+/* The thread lets go of it first, because a jump may leave us here. */
 static void drop_own(stream_t *t) {
   if (t->chunk == NULL) return;
   t->chunk = NULL;
@@ -66,8 +66,8 @@ static void drop_own(stream_t *t) {
   trace_drop_chunks(t->first);
 }
 
-/* Has the process, or a handler of this thread, forked since the chunk was taken, or is it another
- * trace now? Then it goes. */
+/* Drops the chunk if the process, or a handler of this thread, has forked since it was taken, or if
+ * another trace has begun. */
 static inline bool drop_others(trace_file_t *s, stream_t *t) {
   if (likely(t->chunk == NULL) || trace_file_is_of(s, t->generation)) return false;
   drop_own(t);
@@ -82,7 +82,7 @@ static uint32_t serial_here(void) {
   return atomic32_cas_relaxed(&trace_here.serial, &none, serial) ? serial : none;
 }
 
-/* Not before the last record of whoever had the chunk. False: it is another's. */
+/* Not before the last record of the chunk's earlier user. False: the chunk is another's. */
 static bool put_sync(trace_file_t *s, stream_t *t) {
   unsigned char record[RECORD_MOST], *at = record;
   uint64_t now = os_now_ns() - atomic64_load_relaxed(&s->began);
@@ -112,7 +112,7 @@ static bool find_room(trace_file_t *s, stream_t *t) {
   signal_fence();
   if (chunk == NULL || drop_others(s, t)) return false;
   chunk->mark = TRACE_CHUNK_MARK;
-  t->used = sizeof *chunk; /* if nothing is in it yet */
+  t->used = sizeof *chunk; /* if it is still empty */
   uint32_t used = 0;
   if (!atomic32_cas_relaxed(&chunk->used, &used, t->used)) t->used = used;
   return put_sync(s, t);
@@ -120,8 +120,8 @@ static bool find_room(trace_file_t *s, stream_t *t) {
 
 static bool frees(const trace_event_t *e) { return e->kind == TRACE_FREE || e->kind == TRACE_FROM; }
 
-/* In rings alone, for it takes time. In a static program the first frames are ours: those before
- * `caller` do not count. */
+/* Only in rings, because it takes time. In a static program the first frames are ours, so frames
+ * before `caller` do not count. */
 static out_of_line void find_code(trace_event_t *e, uintptr_t caller) {
   enum { OURS_MOST = 12 };
   uintptr_t frames[OURS_MOST + TRACE_FRAMES];
@@ -136,7 +136,7 @@ static out_of_line void find_code(trace_event_t *e, uintptr_t caller) {
   memcpy(e->frames, &frames[first], e->frame_count * sizeof *frames);
 }
 
-/* Its time plus 1; 0: it was lost. */
+/* Returns the event's time plus 1; 0: it was lost. */
 static out_of_line uint64_t write_event(trace_file_t *s, stream_t *t, const trace_event_t *e) {
   if (!find_room(s, t)) return trace_file_lose_event(s), 0;
   uint64_t now = os_now_ns() - atomic64_load_relaxed(&s->began);
@@ -159,7 +159,7 @@ static out_of_line uint64_t write_event(trace_file_t *s, stream_t *t, const trac
   return t->time + 1;
 }
 
-/* `t`: only the caller knows it. So that whoever takes the chunk has room. */
+/* `t`: only the caller knows it. Makes sure that the next user of the chunk has room. */
 static void hand_chunk_on(trace_file_t *s, const stream_t *t) {
   trace_chunk_t *chunk = t->chunk;
   if (!trace_is_on() || !trace_file_is_of(s, t->generation)) return trace_drop_chunks(t->first);
@@ -187,7 +187,7 @@ void trace_record(trace_event_t *e, bool stays) {
 
 uint64_t *trace_freeing(void) { return &trace_here.freeing; }
 
-/* The thread has no chunk from now on. A handler may take another one at once. */
+/* Takes the thread's chunk away. A handler may take another one at once. */
 static void leave_own(trace_file_t *s, stream_t *t) {
   t->is_busy = true;
   signal_fence();
@@ -199,7 +199,7 @@ static void leave_own(trace_file_t *s, stream_t *t) {
   if (had.chunk != NULL) hand_chunk_on(s, &had);
 }
 
-/* If a jump has left a record nothing more is written to that. */
+/* If a jump has left a record unfinished, its chunk gets no more records. */
 void trace_leave(void) {
   trace_file_t *s = trace_file();
   stream_t *t = &trace_here.stream;
@@ -220,18 +220,18 @@ void trace_drop_stale(void) {
 typedef struct {
   uintptr_t address;
   uint32_t thread;      /* the calling one */
-  uint64_t asked;       /* what is later does not count */
+  uint64_t asked;       /* later events do not count */
   uint64_t known_since; /* nothing is missing from then on */
   uint64_t oldest;      /* of the ring */
   trace_event_t *last;  /* event of the address; kind: 0 if there is none */
 } search_t;
 
-/* The call that is under way. */
+/* Is this the call under way? */
 static bool is_now(const search_t *look, const trace_event_t *e) {
   return e->thread == look->thread && e->time + 1 == *trace_freeing();
 }
 
-/* Did it get the address, or lose it? */
+/* Did the event allocate or free the address? */
 static bool is_of_block(const search_t *look, const trace_event_t *e) {
   bool gives = e->kind == TRACE_MALLOC || e->kind == TRACE_CALLOC || e->kind == TRACE_ALIGNED ||
                e->kind == TRACE_TO;
@@ -239,7 +239,7 @@ static bool is_of_block(const search_t *look, const trace_event_t *e) {
   return is_wanted && (gives || frees(e)) && !is_now(look, e);
 }
 
-/* `copy`: of the bytes of a chunk that were used, whose thread goes on writing. */
+/* `copy`: of the used bytes of a chunk, whose thread goes on writing. */
 static void search_chunk(search_t *look, const trace_chunk_t *copy, size_t used) {
   trace_reader_t r;
   trace_event_t e;
@@ -251,7 +251,7 @@ static void search_chunk(search_t *look, const trace_chunk_t *copy, size_t used)
   }
 }
 
-/* A ring's chunks are used one after the other. Once all were, the first events may be gone. */
+/* A ring's chunks are used in turn. Once all have been used, the first events may be gone. */
 static void search_ring(search_t *look, const char *ring, trace_chunk_t *copy) {
   look->oldest = UINT64_MAX;
   for (size_t at = 0; at < trace_ring_size(); at += TRACE_CHUNK) { /* Bound: the option */

@@ -2,12 +2,12 @@
  * Owns:    each thread's place in the trace; trace_file.h has the file.   Called by: enter.c, api,
  *          tools.   Calls: os, trace_file.
  * Threads: any, also in signal handlers and before main. No lock, no wait, no allocation.
- * Sync:    S-trace  append_record (release) -> whoever reads `used` (acquire): whole records.
+ * Sync:    S-trace  append_record (release) -> readers of `used` (acquire): whole records.
  *
- * Format, version 3, little endian; version 2 had no code. A file is chunks of TRACE_CHUNK bytes.
- * The first one begins with trace_head_t, any other with trace_chunk_t. Behind that come records,
- * `used` bytes with the chunk's head. A chunk that was never used has no mark. Each is decoded
- * alone: it begins with a sync.
+ * Format, version 3, little endian; version 2 had no code. A file consists of chunks of TRACE_CHUNK
+ * bytes. The first one begins with trace_head_t, any other with trace_chunk_t. Behind that come
+ * records, `used` bytes including the chunk's head. A chunk that was never used has no mark. Each
+ * chunk is decoded alone: it begins with a sync.
  *
  *   record   a byte: kind, and flags above it; then, except in a sync, the nanoseconds since the
  *            record before; then what its kind has
@@ -18,19 +18,19 @@
  *            code, which free and from have in rings
  *   code     how many return addresses there are, and these, the innermost first
  *
- * The system uses the numbers of threads again, so each has a serial too, from 1, which belongs to
- * no other one of the process or of its parents. What runs in a thread after its end is recorded
- * behind its leave, of the same serial: perhaps frees, or blocks and one more leave. A thread has
- * none that never had a heap, or that ended by a bare system call, or runs on.
+ * The system reuses thread numbers, so each thread has a serial too, from 1, which no other thread
+ * of the process or its parents has. What runs in a thread after its end is recorded behind its
+ * leave, under the same serial: perhaps frees, or blocks and one more leave. A thread has no leave
+ * if it never had a heap, ended by a bare system call, or still runs.
  *
- * Numbers are varints: 7 bits a byte, the lowest first, bit 7: more follow. Addresses are
- * sixteenths, as a difference to the record's before, and zigzag: 0 -1 1 -2. Heaps are compared
- * with heaps, and code, whose addresses are whole, with code. A free stands there before it is
- * done, an allocation after. So in the order of time no block is allocated before it is free. A
- * realloc is two records, and the old block is between them nobody's. In a trace that began late a
- * thread's calls are there from its first slow one on. A block that is allocated twice was then
- * freed by one that was not there yet. The usable size is that of the size's class, or whole pages;
- * of a sampled block it is more. */
+ * Numbers are varints: 7 bits a byte, the lowest first, bit 7: more follow. Addresses are divided
+ * by 16, as the difference to the record before, in zigzag: 0 -1 1 -2. Heaps are compared with
+ * heaps, and code, whose addresses are not divided, with code. A free is recorded before it
+ * happens, an allocation after. So in order of time no block is allocated before it is free. A
+ * realloc is two records; between them the old block is nobody's. In a trace that began late, a
+ * thread's calls are there from its first slow one on. If a block is allocated twice there, a
+ * thread that was not recorded yet freed it. The usable size is that of the size's class, or whole
+ * pages; a sampled block has more. */
 #pragma once
 
 #include "../base/atomic.h"
@@ -44,9 +44,9 @@ typedef struct {
   char magic[8]; /* TRACE_MAGIC */
   uint32_t version, chunk, process, page;
   uint64_t began;  /* nanoseconds of the system's clock that only goes forward */
-  uint64_t ring;   /* bytes of each thread that are kept; 0: all */
+  uint64_t ring;   /* bytes kept of each thread; 0: all */
   atomic64_t lost; /* events. relaxed: a sum */
-  uint64_t late;   /* 1: it began while the program ran: what was allocated before is not known */
+  uint64_t late;   /* 1: it began while the program ran, so older blocks are not known */
 } trace_head_t;
 
 typedef struct {
@@ -77,23 +77,23 @@ typedef struct {
   trace_kind_t kind;
   bool failed;
   uintptr_t address;      /* of delete and destroy: the heap */
-  size_t size, alignment; /* what was asked for; alignment 1: any */
+  size_t size, alignment; /* as asked for; alignment 1: any */
   uintptr_t heap;         /* a first-class one, or 0 */
-  uint64_t time;          /* ns since the trace began; this and what follows: when read */
+  uint64_t time;          /* ns since the trace began; from here on: set when read */
   uint32_t thread, serial;
   unsigned frame_count;           /* 0: not known */
-  uintptr_t frames[TRACE_FRAMES]; /* to be recorded: the first is where the call returns, or 0 */
+  uintptr_t frames[TRACE_FRAMES]; /* to record: the first is where the call returns, or 0 */
 } trace_event_t;
 
 /* ---- writing --------------------------------------------------------------------------------- */
 
-/* What the options `trace` and `trace_ring` ask for; `name` stays. False: no memory. */
+/* Starts what the options `trace` and `trace_ring` ask for; `name` must stay. False: no memory. */
 hidden bool trace_start(const char *name, size_t ring);
-/* Begins a trace while the program runs; `path` is copied. BUSY: there is one, or another thread
+/* Begins a trace while the program runs; copies `path`. BUSY: there is one, or another thread
  * begins or ends one. */
 typedef enum { TRACE_BEGUN, TRACE_BUSY, TRACE_NO_FILE, TRACE_NO_ROOM } trace_begun_t;
 hidden trace_begun_t trace_start_late(const char *path);
-hidden const char *trace_path(void); /* as it was asked for; NULL: none was */
+hidden const char *trace_path(void); /* as asked for; NULL: none was */
 hidden bool trace_open(void); /* begins now, not with the first event; false: no file can be made */
 hidden bool trace_is_on(void);
 /* `stays`: the thread will say when it ends (trace_leave). Notes the code in the event. */
@@ -103,16 +103,16 @@ hidden void trace_leave(void); /* the calling thread ends */
  * another thread begins or ends it. */
 hidden bool trace_stop(void);
 hidden void trace_stopped(void);
-/* What the calling thread still has of a trace that was ended. */
+/* Drops what the calling thread still has of a trace that was ended. */
 hidden void trace_drop_stale(void);
 hidden uint64_t trace_lost(void);
 hidden bool trace_is_full(void); /* were some of these lost for want of room? */
-/* The time of the calling thread's free that is under way, plus 1; 0: none. A record sets it, and
- * whoever frees then puts back what was there. */
+/* The time of the calling thread's free under way, plus 1; 0: none. A record sets it, and the
+ * function that frees restores it afterwards. */
 hidden uint64_t *trace_freeing(void);
 /* The last free of that address in the rings before the one under way; its time is how long ago it
- * was. `failed` says that there may have been a later one: what is older than some thread's ring,
- * or lost, nobody knows. False: there is none, or the address was handed out since. */
+ * was. `failed`: there may have been a later one, in events that were lost or older than some
+ * thread's ring. False: there is none, or the address was handed out since. */
 hidden bool trace_find_free(uintptr_t address, trace_event_t *found);
 
 /* ---- reading --------------------------------------------------------------------------------- */
@@ -184,7 +184,7 @@ static inline bool trace_read_rest(trace_reader_t *r, trace_event_t *e, unsigned
   return (flags & TRACE_HAS_CODE) == 0 || trace_read_code(r, e);
 }
 
-/* The next event. False: there is none, or, if `r->at` is not `r->end`, none that is known. */
+/* The next event. False: there is none, or, if `r->at` is not `r->end`, it is unknown. */
 static inline bool trace_read(trace_reader_t *r, trace_event_t *e) {
   while (r->at < r->end) { /* Bound: the bytes of a chunk */
     uint64_t n;

@@ -9,7 +9,7 @@
 
 enum { FILE_LEAST = 200 }; /* a number that programs seldom reach */
 
-/* REFUSED: there is no file; NO_ROOM: nor room for one. All but NONE are left on request alone. */
+/* REFUSED: there is no file; NO_ROOM: nor room for one. Only requests leave stages except NONE. */
 typedef enum {
   STAGE_NONE,
   STAGE_REFUSED,
@@ -20,28 +20,28 @@ typedef enum {
   STAGE_ENDS
 } stage_t;
 
-/* A stage's word says who brought it about, or of ENDED which trace it was: nobody else goes on
+/* A stage's word says which thread set it, or for ENDED which trace it was. No other thread goes on
  * from BEGINS and ENDS, unless that thread has died. */
 enum { STAGE_BITS = 8 };
 static stage_t stage_of(uint64_t word) { return (stage_t)(word & ((1 << STAGE_BITS) - 1)); }
 static uint64_t stage_word(stage_t stage) { return os_thread() << STAGE_BITS | stage; }
 static bool has_died(uint64_t word) { return os_thread_has_ended(word >> STAGE_BITS, os_thread()); }
 
-/* Who uses the file holds it, so that its number and its head are not another's meanwhile. The last
- * one closes it when it is to end. */
+/* A thread that uses the file holds it, so that its number and head do not become another's
+ * meanwhile. The last holder closes it when the trace must end. */
 #define FILE_ENDS ((uint64_t)1 << 32)
 #define FILE_CLOSED (FILE_ENDS | FILE_ENDS << 1)
 
 static atomic32_t is_tracing; /* S-trace: trace_state, and what follows */
 LAYOUT_VARIABLE(is_tracing);
-static atomic_ptr_t trace_state; /* trace_file_t, once made for good; relaxed: zero pages */
-/* relaxed: written before `is_tracing`, or by whoever begins the trace */
+static atomic_ptr_t trace_state; /* trace_file_t, never unmapped; relaxed: zero pages */
+/* relaxed: written before `is_tracing`, or by the thread that begins the trace */
 static atomic_ptr_t trace_name;
 static atomic64_t trace_ring;
 static atomic32_t is_late;
 static atomic32_t generations; /* a child of fork goes on counting. relaxed: each is drawn once */
-/* A trace begins, in a frame below. A handler that forks there leaves that to the child, too; so
- * what the handler does itself begins none. */
+/* The thread is beginning a trace further down its stack. If a handler forks there, the child goes
+ * on with that too; so the handler itself must not begin one. */
 static __thread bool is_beginning __attribute__((tls_model("initial-exec")));
 
 trace_file_t *trace_file(void) { return (trace_file_t *)atomic_ptr_load_relaxed(&trace_state); }
@@ -49,7 +49,7 @@ size_t trace_ring_size(void) { return atomic64_load_relaxed(&trace_ring); }
 const char *trace_path(void) { return (const char *)atomic_ptr_load_relaxed(&trace_name); }
 bool trace_is_on(void) { return atomic32_load_acquire(&is_tracing) != 0; } /* S-trace */
 
-/* In the place of `before`, which stays: whoever uses it may go on. NULL: no memory. */
+/* Replaces `before`, which stays, since threads may still use it. NULL: no memory. */
 static trace_file_t *make_state(trace_file_t *before) {
   void *found = trace_file();
   void *made = found == before ? os_map_unshared(trace_state_size(trace_ring_size() != 0)) : NULL;
@@ -71,17 +71,17 @@ bool trace_start(const char *name, size_t ring) {
 
 /* ---- who holds the file ---------------------------------------------------------------------- */
 
-/* False: there is none, or none any more. */
+/* False: there is none, or no longer one. */
 static bool hold_file(trace_file_t *s) {
   if (stage_of(atomic64_load_acquire(&s->stage)) != STAGE_READY) return false; /* S-trace */
   uint64_t n = atomic64_load_relaxed(&s->holds);
-  do { /* Progress: another thread holds it, or does so no more */
+  do { /* Progress: another thread has begun or stopped holding it */
     if (n >= FILE_ENDS) return false;
   } while (!atomic64_cas_acquire(&s->holds, &n, n + 1)); /* S-trace */
   return true;
 }
 
-/* By the last one alone. */
+/* For the last holder only. */
 static void close_trace(trace_file_t *s) {
   int file = (int)atomic32_load_relaxed(&s->file);
   void *head = atomic_ptr_load_relaxed(&s->head);
@@ -93,12 +93,12 @@ static void close_trace(trace_file_t *s) {
 static void release_file(trace_file_t *s) {
   uint64_t n = atomic64_load_relaxed(&s->holds);
   do {                              /* Progress: as above */
-    if (n % FILE_ENDS == 0) return; /* a handler has forked: what was held is the parent's */
+    if (n % FILE_ENDS == 0) return; /* a handler has forked: the parent held it */
   } while (!atomic64_cas_acq_rel(&s->holds, &n, n - 1)); /* S-trace */
   if (n - 1 == FILE_ENDS) close_trace(s);
 }
 
-/* What was lost while there was no file yet stands there, too. A child that a handler forks between
+/* The head counts events lost before there was a file, too. A child that a handler forks in between
  * finds no head, or writes what its parent writes. */
 static void write_lost(trace_file_t *s) {
   if (!hold_file(s)) return;
@@ -112,7 +112,7 @@ static void write_lost(trace_file_t *s) {
 uint64_t trace_lost(void) {
   trace_file_t *s = trace_file();
   if (s == NULL) return 0;
-  write_lost(s); /* for a thread may have counted while another one published the file */
+  write_lost(s); /* a thread may have counted while another one published the file */
   return atomic64_load_relaxed(&s->lost);
 }
 
@@ -128,7 +128,7 @@ void trace_file_lose_event(trace_file_t *s) {
 
 /* ---- its beginning --------------------------------------------------------------------------- */
 
-/* Where the name does not tell processes apart, all but the first have their number behind it. */
+/* Where the name does not tell processes apart, all except the first add their number to it. */
 static void put_trace_name(trace_file_t *s, const char *pattern, bool is_first) {
   fmt_t f;
   fmt_start(&f, s->name, sizeof s->name, NULL, NULL);
@@ -149,15 +149,15 @@ typedef struct {
   trace_head_t *head; /* NULL: none */
 } made_t;
 
-/* In a child that a handler forked meanwhile. Whose file it is cannot be known, so it stays. */
+/* In a child that a handler forked meanwhile. Whose file it is nobody knows, so the file stays. */
 static void drop_made(const made_t *made) {
   if (made->head == NULL) return;
   os_unmap_file(made->head, TRACE_CHUNK);
   os_close(made->file);
 }
 
-/* What the head says is found out before there is a file: a child that a handler forks after that
- * would say it of itself. It makes none by the parent's name, either. */
+/* Collects the head's facts before there is a file: a child that a handler forks after that would
+ * describe itself. Nor does such a child make a file by the parent's name. */
 static stage_t make_trace(trace_file_t *s, const char *pattern, bool is_first, made_t *made) {
   trace_head_t about = {.version = TRACE_VERSION,
                         .chunk = TRACE_CHUNK,
@@ -187,9 +187,9 @@ static stage_t make_trace(trace_file_t *s, const char *pattern, bool is_first, m
   atomic32_store_relaxed(&s->file, (uint32_t)file);
   atomic64_store_relaxed(&s->end, TRACE_CHUNK);
   *head = about;
-  signal_fence(); /* a head that has it is whole */
+  signal_fence(); /* a head that has it is complete */
   memcpy(head->magic, TRACE_MAGIC, sizeof head->magic);
-  /* Only now: who has seen the last trace may come here late, and hold this one. */
+  /* Only now: a thread that saw the last trace may come here late, and hold this one. */
   atomic64_store_release(&s->holds, 0); /* S-trace */
   return STAGE_READY;
 }
@@ -202,12 +202,12 @@ static void name_late(const char *path) {
   atomic32_store_relaxed(&is_late, 1);
 }
 
-/* By one thread. `path`: NULL if the name is known. */
+/* Only one thread at a time. `path`: NULL if the name is known. */
 static stage_t begin_alone(trace_file_t *s, const char *path, made_t *made) {
   uint32_t generation = atomic32_add_relaxed(&generations, 1) + 1;
   if (path != NULL) name_late(path);
   const char *pattern = trace_path();
-  bool is_first = path != NULL || generation == 1 || trace_file_is_of(s, 1); /* of one who died */
+  bool is_first = path != NULL || generation == 1 || trace_file_is_of(s, 1); /* a dead thread's */
   atomic32_store_relaxed(&s->generation, generation);
   atomic64_store_relaxed(&s->began, os_now_ns());
   atomic32_store_relaxed(&s->is_full, 0);
@@ -216,9 +216,9 @@ static stage_t begin_alone(trace_file_t *s, const char *path, made_t *made) {
   return make_trace(s, pattern, is_first, made);
 }
 
-/* One does it; what others record meanwhile is lost. False: another one does; `*stage` is how far
- * it has come. A handler may fork in the middle of this. The child finds a state of zeros when it
- * goes on here, so it publishes nothing, and what it wrote there means nothing: STAGE_NONE. */
+/* One thread does it; others' events are lost meanwhile. False: another one does; `*stage` is how
+ * far it has got. A handler may fork in the middle of this. The child finds a state of zeros when
+ * it goes on here. So it publishes nothing, and what it wrote there means nothing: STAGE_NONE. */
 static cold bool begin_trace(trace_file_t *s, uint64_t *stage, const char *path) {
   uint64_t begins = stage_word(STAGE_BEGINS);
   made_t made = {-1, NULL};
@@ -258,7 +258,7 @@ static bool is_in_use(const trace_file_t *s, uint64_t stage) {
   return stage_of(stage) >= STAGE_BEGINS || (holds != 0 && holds != FILE_CLOSED);
 }
 
-/* There is no trace, and nobody is about to begin or end one. Somebody died, or is in its file. */
+/* There is no trace, and no living thread begins or ends one. One died, or is in its file. */
 static bool is_left(const trace_file_t *s, uint64_t stage) {
   if (stage_of(stage) >= STAGE_BEGINS && !has_died(stage)) return false;
   return !trace_is_on() && atomic64_load_acquire(&s->stage) == stage; /* S-trace */
@@ -267,7 +267,7 @@ static bool is_left(const trace_file_t *s, uint64_t stage) {
 trace_begun_t trace_start_late(const char *path) {
   trace_file_t *s = strlen(path) < TRACE_NAME_MOST ? make_state(NULL) : NULL;
   uint64_t stage = STAGE_NONE;
-  /* Progress: another round follows a thread that died, or is a child's, whom a handler forked */
+  /* Progress: another round means that a thread has died, or that a handler forked this child */
   while (s != NULL && stage == STAGE_NONE) {
     stage = atomic64_load_acquire(&s->stage); /* S-trace */
     if (is_in_use(s, stage)) {
@@ -290,8 +290,8 @@ void trace_drop_chunks(trace_chunk_t *first) {
   else os_unmap(first, size);
 }
 
-/* Those of another trace go. A child of fork may find a ring of its parent's: that stays, for what
- * stood in it is gone. */
+/* Drops chunks of another trace. A child of fork may find a ring of its parent's: it stays, since
+ * its contents are gone. */
 static trace_chunk_t *take_handed(trace_file_t *s, uint32_t generation, trace_chunk_t **first) {
   for (size_t i = 0, end = atomic64_load_relaxed(&s->handed_end); i < end; i++) {
     void *handed = atomic_ptr_load_relaxed(&s->handed[i]); /* relaxed: the swap reads again */
@@ -299,15 +299,14 @@ static trace_chunk_t *take_handed(trace_file_t *s, uint32_t generation, trace_ch
     if (!atomic_ptr_cas_acquire(&s->handed[i], &handed, NULL)) continue; /* S-trace */
     trace_chunk_t *chunk = (trace_chunk_t *)handed;
     *first = chunk - (size_t)chunk->index * TRACE_CHUNK / sizeof *chunk;
-    signal_fence(); /* if it is of that trace now, then what was read before was true */
+    signal_fence(); /* if it is of that trace now, what was read before was true */
     if (chunk->generation == generation) return chunk;
     if (trace_ring_size() == 0) trace_drop_chunks(chunk);
   }
   return NULL;
 }
 
-/* A child that a handler forks in the middle of this must not take back what its parent has
- * written since. */
+/* A child that a handler forks in the middle of this must not undo its parent's later writes. */
 trace_chunk_t *trace_next_chunk(trace_file_t *s, uint32_t generation, trace_chunk_t *first,
                                 trace_chunk_t *chunk) {
   enum { STEP = TRACE_CHUNK / sizeof *chunk };
@@ -321,7 +320,7 @@ trace_chunk_t *trace_next_chunk(trace_file_t *s, uint32_t generation, trace_chun
   return next;
 }
 
-/* Other chunks than rings may find no place and go: what is in them is in the file. */
+/* Chunks of no ring may find no place and go: their records are in the file. */
 void trace_hand_on(trace_file_t *s, trace_chunk_t *chunk) {
   for (size_t i = 0; i < HANDED_MOST; i++) {
     void *none = atomic_ptr_load_relaxed(&s->handed[i]); /* relaxed: the swap reads again */
@@ -333,7 +332,7 @@ void trace_hand_on(trace_file_t *s, trace_chunk_t *chunk) {
   if (trace_ring_size() == 0) trace_drop_chunks(chunk);
 }
 
-/* A program may have closed our file, and the number be its own now. -1: the file is gone. */
+/* The program may have closed our file, and now use its number itself. -1: the file is gone. */
 static int find_trace(trace_file_t *s) {
   int file = (int)atomic32_load_relaxed(&s->file);
   if (os_file_identity(file) == s->identity) return file;
@@ -347,18 +346,18 @@ static int find_trace(trace_file_t *s) {
   return -1;
 }
 
-/* In a child that a handler forked in the middle of this the end is 0: the file is the parent's. */
+/* If a handler forks in the middle of this, the child's end is 0: the file is the parent's. */
 static void *map_piece(trace_file_t *s, int file, size_t size) {
   uint64_t at = atomic64_add_relaxed(&s->end, size);
   return at != 0 ? os_map_file(file, at, size) : NULL;
 }
 
-/* Of a trace that has not ended: the caller holds its file, or it has none. */
+/* For a trace that has not ended: the caller holds its file, or it has none. */
 static void note_full(trace_file_t *s, uint32_t generation) {
   if (trace_file_is_of(s, generation)) atomic32_store_relaxed(&s->is_full, TRACE_FULL);
 }
 
-/* The rings of a parent take no memory in a child of fork. */
+/* A parent's rings take no memory in a child of fork. */
 static void *claim_memory(trace_file_t *s, uint32_t generation, size_t size) {
   void *piece = os_map_unshared(size);
   if (piece == NULL) piece = os_map(size);
@@ -379,7 +378,7 @@ static void *claim_piece(trace_file_t *s, uint32_t generation, size_t size) {
   return piece;
 }
 
-/* Of a fresh piece: a chunk, or a thread's ring. */
+/* Takes a fresh piece: a chunk, or a thread's ring. */
 static cold trace_chunk_t *claim_chunk(trace_file_t *s, uint32_t generation) {
   size_t ring = trace_ring_size(), size = max_size(ring, TRACE_CHUNK);
   if (atomic32_load_relaxed(&s->is_full)) return NULL;
@@ -404,13 +403,13 @@ trace_chunk_t *trace_take_chunk(trace_file_t *s, uint32_t generation, trace_chun
 
 /* ---- its end --------------------------------------------------------------------------------- */
 
-/* It has ended, or a thread that lives begins or ends it. */
+/* The trace has ended, or a living thread begins or ends it. */
 static bool is_anothers(uint64_t stage) {
   bool is_moving = stage_of(stage) == STAGE_BEGINS || stage_of(stage) == STAGE_ENDS;
   return stage_of(stage) == STAGE_ENDED || (is_moving && !has_died(stage));
 }
 
-/* What a thread that died on the way may have closed is not closed again. */
+/* Does not close again what a thread that died on the way may have closed. */
 bool trace_stop(void) {
   trace_file_t *s = trace_file();
   if (s == NULL || !trace_is_on() || trace_ring_size() != 0) return false;
@@ -422,8 +421,8 @@ bool trace_stop(void) {
   if (stage_of(stage) < STAGE_READY) return true;
   uint32_t open = 0;
   atomic32_cas_relaxed(&s->is_full, &open, TRACE_OVER);
-  take_handed(s, 0, &(trace_chunk_t *){NULL});               /* no trace's: all go */
-  if (atomic64_load_relaxed(&s->stage) != ends) return true; /* a child, whom a handler forked */
+  take_handed(s, 0, &(trace_chunk_t *){NULL});               /* no trace's: drops all */
+  if (atomic64_load_relaxed(&s->stage) != ends) return true; /* a child that a handler forked */
   if (atomic64_or_acq_rel(&s->holds, FILE_ENDS) == 0) close_trace(s); /* S-trace */
   return true;
 }
@@ -431,6 +430,6 @@ bool trace_stop(void) {
 void trace_stopped(void) {
   trace_file_t *s = trace_file();
   uint64_t ends = atomic64_load_relaxed(&s->stage), which = atomic32_load_relaxed(&s->generation);
-  if (stage_of(ends) != STAGE_ENDS) return; /* a child's, whom a handler forked meanwhile */
+  if (stage_of(ends) != STAGE_ENDS) return; /* a child that a handler forked meanwhile */
   atomic64_store_release(&s->stage, which << STAGE_BITS | STAGE_ENDED); /* S-trace */
 }

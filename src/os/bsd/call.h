@@ -1,4 +1,4 @@
-/* call.h - the system call by libc: its result, or an error below zero                  layer 1: os
+/* call.h - a system call through libc: its result, or an error below zero               layer 1: os
  * Owns:    nothing.   Called by: posix.c, os_bsd.c.   Calls: libc; posix.c for call_open.
  * Threads: any. errno stays as it was. posix.c uses the names that Linux has for these calls. */
 #pragma once

@@ -1,10 +1,10 @@
 /* os_bsd.c - FreeBSD and macOS, by libc                                                 layer 1: os
  * Contract: os.h. Calls: of libc what is a system call, and vm_read_overwrite.
- * Threads: any. No call of libc that is used here locks or allocates, as far as its sources tell;
- *          opening, reading and writing are cancellation points of pthread.
+ * Threads: any. As far as the sources tell, no libc call used here locks or allocates; opening,
+ *          reading and writing are cancellation points of pthread.
  *
- * It was compiled, and never run. What these systems lack: without.c; docs/ports.md lists it. No
- * advice makes pages read as zero: a new mapping replaces them. */
+ * This port was compiled but never run. What these systems lack: without.c; docs/ports.md lists it.
+ * No advice makes pages read as zero, so a new mapping replaces them. */
 #if defined(__FreeBSD__) || defined(__APPLE__)
 #include <pthread.h>
 #include <signal.h>
@@ -23,7 +23,7 @@
 
 #if defined(__APPLE__)
 #include <mach/mach.h>
-enum { ONLY_THERE = 0, RSS_SHIFT = 0 }; /* an address is a hint, which is taken if it can be */
+enum { ONLY_THERE = 0, RSS_SHIFT = 0 }; /* an address is a hint, taken if possible */
 #define MEMORY_NAME "hw.memsize"
 #else
 #include <sys/syscall.h>
@@ -50,7 +50,7 @@ void *os_map(size_t size) { return map(NULL, size, READ_WRITE, 0); }
 static os_map_result_t map_at(void *at, size_t size, int protection) {
   void *got = map(at, size, protection, ONLY_THERE);
   if (got == at) return probe_grow(at, size), OS_MAPPED;
-  if (got == NULL) got = os_map(size); /* the error is one for both reasons */
+  if (got == NULL) got = os_map(size); /* both reasons give the same error */
   if (got == NULL) return OS_NO_MEMORY;
   os_unmap(got, size);
   return OS_OCCUPIED;
@@ -64,12 +64,12 @@ void *os_find(size_t size) {
   return at;
 }
 
-/* What grows is mapped behind by who asks. */
+/* Only shrinks: a caller that wants more maps it behind. */
 bool os_resize(void *at, size_t old_size, size_t new_size) {
   return new_size < old_size && os_unmap((char *)at + new_size, old_size - new_size);
 }
 
-/* What is closed stays so. */
+/* Closed pages stay closed. */
 bool os_discard(void *at, size_t size) {
   probe_purge(at, size);
   return map(at, size, os_is_there(at) ? READ_WRITE : PROT_NONE, MAP_FIXED) != NULL;
@@ -131,13 +131,13 @@ bool os_copy(void *to, const void *from, size_t size) {
          got == size;
 }
 #else
-/* The kernel reads the signals of a call that then does nothing: sixteen bytes. */
+/* The kernel reads the signal set, sixteen bytes, and then the call does nothing. */
 bool os_is_there(const void *word) {
   enum { NO_SUCH_WAY = -1 };
   uintptr_t at = (uintptr_t)word & ~(sizeof(sigset_t) - 1);
   return word != NULL && OS_CALL(syscall, SYS_sigprocmask, NO_SUCH_WAY, at, NULL) != -EFAULT;
 }
-/* Looked at before: what others unmap at this moment is not caught. */
+/* Checked beforehand: does not catch pages that others unmap at this moment. */
 bool os_copy(void *to, const void *from, size_t size) {
   const char *at = from, *end = at + size;
   while (at < end && os_is_there(at)) /* Bound: the pages */
@@ -158,7 +158,7 @@ uint64_t os_random(void) {
   return OS_CALL(getentropy, &random, sizeof random) == 0 ? random : bits_mix(os_now_ns());
 }
 
-/* Of both systems and processors: FreeBSD's aarch64 has one bit more. */
+/* For both systems and processors, though FreeBSD has one bit more on aarch64. */
 uintptr_t os_space_end(void) { return (uintptr_t)1 << 47; }
 
 /* As on Linux: from 4 to 20 TiB. */
@@ -189,7 +189,7 @@ bool os_is_raised(void) { return issetugid() != 0; }
 
 uint32_t os_process(void) { return (uint32_t)getpid(); }
 
-/* Two numbers of 22 bits: those of macOS grow as long as the machine runs, and may not fit. */
+/* Two numbers of 22 bits. On macOS they grow as long as the machine runs, and may not fit. */
 uint64_t os_thread(void) {
 #if defined(__APPLE__)
   uint64_t thread = 0;
@@ -216,7 +216,7 @@ void os_sleep_ms(uint32_t ms) {
   OS_CALL(nanosleep, &time, NULL);
 }
 
-/* abort() may flush stdio, and lock. */
+/* abort() may flush stdio and lock. */
 _Noreturn void os_abort(void) {
   const struct sigaction by_default = {.sa_handler = SIG_DFL};
   sigset_t abort_only;

@@ -1,8 +1,7 @@
 /* call.h - the bare system call: its result, or an error below zero                     layer 1: os
  * Owns:    nothing.   Called by: posix.c, os_linux.c, files.c, huge_pages.c.   Calls: the kernel;
  *          posix.c for call_open.
- * Threads: any. A bare call leaves errno alone, is no cancellation point, and needs no symbol to be
- *          bound. */
+ * Threads: any. A bare call leaves errno alone, is no cancellation point, and binds no symbol. */
 #pragma once
 
 #include "../os.h"
@@ -65,7 +64,7 @@ static inline long call_kernel(long number, long a, long b, long c, long d, long
   register long r6 __asm__("r6") = d;
   register long r7 __asm__("r7") = e;
   register long r8 __asm__("r8") = f;
-  __asm__ volatile("sc\n\t" /* an error is positive, and a flag says that it is one */
+  __asm__ volatile("sc\n\t" /* an error is positive, and marked by a flag */
                    "bns+ 1f\n\t"
                    "neg %1, %1\n"
                    "1:"
@@ -76,7 +75,7 @@ static inline long call_kernel(long number, long a, long b, long c, long d, long
 }
 #elif defined(__s390x__)
 static inline long call_kernel(long number, long a, long b, long c, long d, long e, long f) {
-  long all[6] = {a, b, c, d, e, f}; /* mmap alone has its arguments in memory */
+  long all[6] = {a, b, c, d, e, f}; /* only mmap takes its arguments in memory */
   register long r1 __asm__("r1") = number;
   register long r2 __asm__("r2") = number == SYS_mmap ? (long)all : a;
   register long r3 __asm__("r3") = b;
@@ -92,7 +91,7 @@ static inline long call_kernel(long number, long a, long b, long c, long d, long
 }
 #elif defined(__i386__)
 static inline long call_kernel(long number, long a, long b, long c, long d, long e, long f) {
-  __asm__ volatile("pushl %6\n\t" /* the frame pointer's register is the sixth argument's */
+  __asm__ volatile("pushl %6\n\t" /* the sixth argument goes into the frame pointer's register */
                    "pushl %%ebp\n\t"
                    "movl 4(%%esp), %%ebp\n\t"
                    "int $0x80\n\t"
@@ -111,7 +110,7 @@ static inline long call_kernel(long number, long a, long b, long c, long d, long
   register long r3 __asm__("r3") = d;
   register long r4 __asm__("r4") = e;
   register long r5 __asm__("r5") = f;
-  long r7; /* of Thumb the frame pointer */
+  long r7; /* the frame pointer in Thumb code */
   __asm__ volatile("mov %1, r7\n\t"
                    "mov r7, %2\n\t"
                    "svc 0\n\t"
@@ -128,8 +127,8 @@ static inline long call_kernel(long number, long a, long b, long c, long d, long
   call_kernel(number, (long)(a), (long)(b), (long)(c), (long)(d), (long)(e), (long)(f))
 #define OS_CALL(name, ...) CALL_PADDED(SYS_##name, __VA_ARGS__, 0, 0, 0, 0, 0, 0)
 
-/* Calls with a number of 64 bits, on any processor. Where a word has 32 a mapping's place in its
- * file counts pages of 4 KiB. */
+/* Calls that take a 64-bit number, on any processor. Where a word has 32 bits, a mapping's offset
+ * in its file counts pages of 4 KiB. */
 #if defined(__i386__) || defined(__arm__)
 #undef SYS_mmap
 #undef SYS_fstat
@@ -158,7 +157,7 @@ static inline bool call_succeeded(atomic64_t *count, long result) {
 }
 /* A limit on the size of files would end the program by a signal. */
 static inline bool call_is_within_limit(uint64_t end) {
-  uint64_t most[2]; /* now, and that it may be raised to */
+  uint64_t most[2]; /* the limit, and how far it may be raised */
   return OS_CALL(prlimit64, 0, RLIMIT_FSIZE, NULL, most) < 0 || end <= most[0];
 }
 hidden int call_open(const char *path, int flags); /* -1: it cannot be opened */

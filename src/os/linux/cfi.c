@@ -11,7 +11,7 @@ typedef struct {
   const uint8_t *at, *end;
 } bytes_t;
 
-/* 0 behind the end. */
+/* Past the end it reads 0. */
 static uint64_t take_bytes(bytes_t *b, size_t size) {
   uint64_t n = 0;
   if ((size_t)(b->end - b->at) < size) size = (size_t)(b->end - b->at);
@@ -52,7 +52,7 @@ static bytes_t take_block(bytes_t *b) {
   return block;
 }
 
-/* Return addresses may be signed; who reads a frame of the caller's takes the signature off. */
+/* Return addresses may be signed; the caller of cfi_step removes the signature. */
 enum { SIGNS_RETURNS = CFI_SP == 31 }; /* aarch64 */
 
 /* How a pointer is written. */
@@ -61,7 +61,7 @@ enum { /* clang-format off */
   PE_DATAREL = 0x30, PE_INDIRECT = 0x80
 }; /* clang-format on */
 
-/* 0 if it is written in a way that no table of code has. */
+/* 0 for an encoding that no table of code uses. */
 static uintptr_t take_pointer(bytes_t *b, uint8_t encoding) {
   uintptr_t from = (encoding & 0x70) == PE_PCREL ? (uintptr_t)b->at : 0;
   if ((encoding & PE_INDIRECT) != 0 || (encoding & 0x70) > PE_PCREL) return 0;
@@ -78,7 +78,7 @@ static uintptr_t take_pointer(bytes_t *b, uint8_t encoding) {
 /* ---- a function's description ---------------------------------------------------------------- */
 
 typedef struct {
-  bytes_t common, own; /* instructions: those of its CIE, and its own */
+  bytes_t common, own; /* instructions: its CIE's, and its own */
   uintptr_t from, size;
   uint64_t code_unit;
   int64_t data_unit;
@@ -89,7 +89,7 @@ typedef struct {
 typedef uint32_t __attribute__((may_alias, aligned(1))) loose32_t;
 static inline uint32_t load4(const uint8_t *at) { return *(const loose32_t *)(const void *)at; }
 
-/* What follows the length, up to the entry's end; nothing, if it is of the 64-bit kind. */
+/* The bytes behind the length, up to the entry's end; none if it is of the 64-bit kind. */
 static bytes_t take_entry(const uint8_t *at) {
   uint32_t length = load4(at);
   return (bytes_t){at + 4, at + 4 + (length != UINT32_MAX ? length : 0)};
@@ -134,7 +134,7 @@ typedef struct {
   int32_t from, fde; /* both from the header on */
 } row_of_header_t;
 
-/* How many rows the header has; 0: it is not as linkers write it. */
+/* How many rows the header has; 0: its format is not the one that linkers write. */
 enum { HEADER_COUNT = 8, HEADER_ROWS = 12 };
 static size_t count_rows(const uint8_t *header) {
   const uint32_t usual = 1 | 0x1B << 8 | PE_UDATA4 << 16 | (uint32_t)0x3B << 24; /* sdata4 */
@@ -167,7 +167,7 @@ typedef enum {
   RULE_IS_VALUE,
 } rule_kind_t;
 typedef struct {
-  int32_t n;    /* an offset; a register; where an expression is, from the header on */
+  int32_t n;    /* an offset; a register; an expression's offset from the header */
   uint8_t kind; /* rule_kind_t */
 } rule_t;
 typedef struct {
@@ -182,7 +182,7 @@ typedef struct {
   function_t function;
   rules_t rules, first; /* now; at the function's start */
   unsigned remembered_count;
-  bool is_lost; /* an instruction is not known here */
+  bool is_lost; /* an unknown instruction came up */
   rules_t remembered[REMEMBERED_MOST];
 } machine_t;
 
@@ -221,7 +221,7 @@ static void restore_rules(machine_t *m) {
   else m->rules = m->remembered[--m->remembered_count];
 }
 
-/* Instructions; the first three have an operand in their lower six bits. */
+/* Instructions; the lower six bits of the first three are an operand. */
 enum { /* clang-format off */
   CFA_ADVANCE_LOC = 0x40, CFA_OFFSET = 0x80, CFA_RESTORE = 0xC0, CFA_NOP = 0,
   CFA_ADVANCE_LOC1 = 2, CFA_ADVANCE_LOC2, CFA_ADVANCE_LOC4, CFA_OFFSET_EXTENDED,
@@ -277,7 +277,7 @@ static void run_rule(machine_t *m, unsigned code, bytes_t *b) {
   }
 }
 
-/* The instructions at `b` up to those for `ip`. */
+/* Runs the instructions at `b`, up to those for `ip`. */
 static void run_instructions(machine_t *m, bytes_t b, uintptr_t ip) {
   uintptr_t at = m->function.from;
   while (b.at != b.end && !m->is_lost) { /* Bound: the entry */
@@ -323,7 +323,7 @@ enum { /* clang-format off */
 }; /* clang-format on */
 enum { WORDS_MOST = 16, EXPRESSION_MOST = 256 };
 
-/* Makes one word of two. False: it is no operation that does. */
+/* Makes one word of two. False: the operation is of another kind. */
 static bool join_words(unsigned operation, uintptr_t *a, uintptr_t b) {
   switch (operation) {
     case OP_AND: *a &= b; return true;
@@ -335,7 +335,7 @@ static bool join_words(unsigned operation, uintptr_t *a, uintptr_t b) {
   }
 }
 
-/* The expression `n` bytes behind the header, with `word` on the stack. */
+/* Evaluates the expression `n` bytes behind the header, with `word` on the stack. */
 static uintptr_t evaluate(caller_t *c, int32_t n, uintptr_t word) {
   uintptr_t words[WORDS_MOST] = {word};
   size_t top = 0;
@@ -372,11 +372,11 @@ static uintptr_t value_of(caller_t *c, rule_t rule) {
 /* ---- what was found before ------------------------------------------------------------------- */
 
 static const uint8_t kept_ones[] = {CFI_KEPT};
-/* The rules at an address, if they are of the usual kinds. `kept`: a byte for each of `kept_ones`,
- * so many words below the CFA, 0 if it is as it was, or NOWHERE. `frame`: the register from which
- * the CFA is reckoned, words from there, and the function's row in the header. relaxed: `seal`
- * tells what threads have mixed, and another description, also where another file's is now. That
- * takes most of a step's time, so the description of a file that stays is not in the seal. */
+/* The rules at an address, if they are of the usual kinds. `kept`: a byte for each of `kept_ones`:
+ * how many words below the CFA it is saved, 0 if it is unchanged, or NOWHERE. `frame`: the register
+ * on which the CFA is based, words from there, and the function's row in the header. relaxed: the
+ * `seal` shows if threads have mixed words, or if the description is another's, as in a file loaded
+ * later. That takes most of a step's time, so the seal of a file that stays has no description. */
 typedef struct {
   atomic64_t kept, frame, seal;
 } aligned_to(32) memo_t;
@@ -384,14 +384,14 @@ enum { MEMO_BITS = 10, WORD = 8, NOWHERE = 255, FRAME_WORDS_BITS = 23, SEALED_MO
 static memo_t memo[1 << MEMO_BITS];
 static memo_t *find_memo(uintptr_t ip) { return &memo[ip * bits_golden >> (64 - MEMO_BITS)]; }
 
-/* 0: the table is read sooner. An entry has 16 bytes at least; its last two words may overlap. */
+/* 0: reading the table is faster. An entry has 16 bytes at least; its last words may overlap. */
 static uint64_t seal_entry(uint64_t seal, const uint8_t *at) {
   const uint8_t *end = take_entry(at).end;
   if (end > at + SEALED_MOST) return 0;
   for (uint64_t word; at < end; at += sizeof word) { /* Bound: SEALED_MOST */
     memcpy(&word, end - max_size(sizeof word, (size_t)(end - at)), sizeof word);
     seal = (seal ^ word) * bits_golden;
-    seal ^= seal >> 32; /* else upper bits of neighbours cancel each other */
+    seal ^= seal >> 32; /* else the upper bits of neighbours cancel out */
   }
   return seal;
 }
@@ -429,7 +429,7 @@ static bool step_by_memo(const uint8_t *header, bool stays, cfi_registers_t *r, 
 static void remember_step(const machine_t *m, bool stays, uintptr_t ip, size_t row) {
   const rules_t *rules = &m->rules;
   uint64_t kept = 0, words = (uint64_t)(int64_t)rules->cfa.n / WORD;
-  unsigned left = 0; /* rules of other kinds, or for other registers */
+  unsigned left = 0; /* rules that the memo cannot hold */
   for (unsigned i = 0; i < CFI_REGISTERS; i++) left += rules->of[i].kind != RULE_SAME;
   for (unsigned i = 0; i < ARRAY_LENGTH(kept_ones); i++) {
     rule_t rule = rules->of[kept_ones[i]];
@@ -453,7 +453,7 @@ static out_of_line bool step_by_table(const void *header, bool stays, cfi_regist
                                       uintptr_t ip, cfi_read_t *read, void *context) {
   caller_t c;
   size_t row;
-  memset(&c, 0, offsetof(caller_t, machine.remembered)); /* what is behind is large */
+  memset(&c, 0, offsetof(caller_t, machine.remembered)); /* the rest is large */
   c.registers = r, c.read = read, c.context = context, c.machine.header = header;
   machine_t *m = &c.machine;
   cfi_registers_t caller = *r;
@@ -476,7 +476,7 @@ static out_of_line bool step_by_table(const void *header, bool stays, cfi_regist
 }
 
 bool cfi_step(const void *header, bool stays, cfi_registers_t *r, cfi_read_t *read, void *context) {
-  /* A call may be a function's last instruction: what is behind it is another function's. */
+  /* A call may be a function's last instruction: the code behind it belongs to another one. */
   uintptr_t ip = r->at[CFI_IP] - (r->is_interrupted ? 0 : 1);
   return step_by_memo(header, stays, r, ip, read, context) ||
          step_by_table(header, stays, r, ip, read, context);

@@ -6,7 +6,7 @@
 #include "../os.h"
 
 enum { TEXT_ROOM = 4096, PATH_ROOM = 1024, LEVELS_MOST = 32 };
-enum { SILENT_MS = 10000 }; /* a look that takes longer never ends */
+enum { SILENT_MS = 10000 }; /* a look that takes longer counts as stuck */
 
 container_t container;
 LAYOUT_VARIABLE(container);
@@ -14,8 +14,8 @@ LAYOUT_VARIABLE(container);
 static atomic64_t
   machine_bytes; /* bytes; relaxed: a hint, so that percentages cost no system call */
 
-/* The thread that reads, times two and 1; 0: none. It does not count after a fork, nor once it has
- * died. And since when. */
+/* The thread that reads, times two plus 1; 0: none. A child of fork ignores it, and so do all once
+ * it has died. And since when it has been reading. */
 static atomic64_t reader;
 static atomic32_t reader_since;
 
@@ -23,19 +23,19 @@ typedef struct {
   char name[PATH_ROOM], path[PATH_ROOM]; /* as /proc/self/cgroup has it; its folder */
   size_t path_length, mount_length;
   bool is_version_2;
-  uint64_t events; /* how often the limit was met, as the kernel counts; UINT64_MAX: not known */
+  uint64_t events; /* how often the limit was hit, by the kernel's count; UINT64_MAX: not known */
 } group_t;
 
-/* What belongs to the one that reads. */
+/* Only the thread that reads uses this. */
 static large_table struct {
   char text[TEXT_ROOM];
   group_t memory, processors; /* two in version 1 */
-  bool is_torn, is_read;      /* in this look; read: a file of the group, or it is another group */
+  bool is_torn, is_read;      /* in this look; read: a file was read, or the group changed */
 } files;
 
 /* ---- files ----------------------------------------------------------------------------------- */
 
-/* Into `text`, ended by a zero byte; 0: it is not there, or empty. */
+/* Reads into `text` and adds a zero byte; 0: it is not there, or empty. */
 static size_t read_file_at(int file) {
   size_t got = os_read_whole(file, files.text, TEXT_ROOM - 1);
   files.text[got] = '\0';
@@ -56,7 +56,7 @@ static size_t read_in_group(group_t *g, size_t length, const char *name) {
   return got;
 }
 
-/* Digits that end the line or a word; false: there are none, or too many. */
+/* Digits up to the end of a line or word; false: there are none, or too many. */
 static bool parse_number(const char *at, uint64_t *value) {
   *value = 0;
   const char *c = at;
@@ -67,7 +67,7 @@ static bool parse_number(const char *at, uint64_t *value) {
   return c != at && (*c == '\n' || *c == ' ');
 }
 
-/* The first number of a file. UINT64_MAX: no such file, "max", or -1; all else is torn, and
+/* The first number of a file. UINT64_MAX: no such file, "max", or -1. Anything else is torn and
  * ignored. */
 static uint64_t group_number(group_t *g, size_t length, const char *name) {
   uint64_t value;
@@ -78,7 +78,7 @@ static uint64_t group_number(group_t *g, size_t length, const char *name) {
   return UINT64_MAX;
 }
 
-/* The number behind a word at a line's start in `text`; 0: there is none. */
+/* The number behind `word` at the start of a line of `text`; 0: there is none. */
 static uint64_t number_behind(const char *word) {
   uint64_t value;
   size_t n = strlen(word);
@@ -99,7 +99,7 @@ static bool is_text(const char *a, const char *b) { return strncmp(a, b, strlen(
 
 /* ---- where it is ----------------------------------------------------------------------------- */
 
-/* Is `word` one of those that commas divide? */
+/* Is `word` in the list, which commas divide? */
 static bool has_word(const char *list, const char *word) {
   size_t n = strlen(word);
   for (; list != NULL; list = strchr(list, ',')) { /* Bound: the words */
@@ -109,11 +109,11 @@ static bool has_word(const char *list, const char *word) {
   return false;
 }
 
-/* "4:memory:/a/b" for version 1, "0::/a/b" for version 2, which counts if no other has the
- * controller. Its name in `text`. */
+/* Returns the group's name, in `text`. A line is "4:memory:/a/b" for version 1, "0::/a/b" for
+ * version 2, which counts if no other line has the controller. */
 static char *find_group(group_t *g, const char *controller) {
   char *line = files.text, *name = NULL, *end;
-  read_file_at(os_open("/proc/self/cgroup")); /* of the first thread, also if that has ended */
+  read_file_at(os_open("/proc/self/cgroup")); /* the first thread's, even if it has ended */
   for (; (end = strchr(line, '\n')) != NULL; line = end + 1) { /* Bound: the lines */
     *end = '\0';
     char *controllers = strchr(line, ':'), *at = controllers;
@@ -138,8 +138,8 @@ static char *next_word(char **line) {
   return word;
 }
 
-/* "31 23 0:28 ROOT MOUNT options ... - cgroup2 source options": is it the file system with our
- * group? Then `path` is the group's folder. A group that is not below ROOT is taken to be ROOT. */
+/* "31 23 0:28 ROOT MOUNT options ... - cgroup2 source options": is this our group's file
+ * system? Then `path` becomes the group's folder. A group that is not below ROOT counts as ROOT. */
 static bool read_mount(group_t *g, const char *controller, char *line) {
   char *rest = find_text(line, " - "), *root = NULL, *mount = NULL;
   if (rest == NULL) return false;
@@ -166,7 +166,7 @@ static bool read_mount(group_t *g, const char *controller, char *line) {
   return true;
 }
 
-/* Reads the list of mounts part by part; a line that does not fit is none of ours. */
+/* Reads the list of mounts part by part; a line that does not fit is not ours. */
 static bool find_mount(group_t *g, const char *controller) {
   int file = os_open_either(OS_OF_PROCESS("mountinfo"));
   bool is_found = false;
@@ -187,7 +187,7 @@ static bool find_mount(group_t *g, const char *controller) {
   return is_found;
 }
 
-/* A process may be moved: then its group has another path. */
+/* A process may be moved; then the path of its group changes. */
 static bool find_folder(group_t *g, const char *controller) {
   const char *name = find_group(g, controller);
   if (name == NULL) return false;
@@ -211,7 +211,7 @@ typedef struct {
   size_t tightest; /* the length of the path of the group that has the least room */
 } bounds_t;
 
-/* 0: there is none that can be seen from here. */
+/* 0: no parent can be seen from here. */
 static size_t parent(const group_t *g, size_t length) {
   if (length <= g->mount_length) return 0;
   do length--; /* Bound: a path */
@@ -219,7 +219,7 @@ static size_t parent(const group_t *g, size_t length) {
   return length;
 }
 
-/* A limit above what the machine has is none. */
+/* A limit above the machine's memory is none. */
 static void read_level(bounds_t *f, size_t length, uint64_t most) {
   group_t *g = &files.memory;
   bool is_new = g->is_version_2;
@@ -236,7 +236,7 @@ static void read_level(bounds_t *f, size_t length, uint64_t most) {
   f->tightest = length;
 }
 
-/* The kernel drops pages of files that were not used for long before anything is short. */
+/* Before memory is short, the kernel drops pages of files that were not used for long. */
 static void add_idle_files(bounds_t *f) {
   enum { NEAR_PART = 4 };
   group_t *g = &files.memory;
@@ -262,8 +262,8 @@ static bool is_short(const bounds_t *f) {
   return (now > before && now != UINT64_MAX) || is_stalling(g, f->tightest);
 }
 
-/* False: this is a child that a handler forked in the middle of the look, and looked itself: what
- * was parsed since is not what was read. */
+/* False: a handler forked this child in the middle of the look, and the child has looked itself. So
+ * what was parsed since is not what was read. */
 static bool is_mine(uint64_t me) { return atomic64_load_relaxed(&reader) == me; }
 
 static container_state_t read_memory(uint64_t me) {
@@ -273,8 +273,8 @@ static container_state_t read_memory(uint64_t me) {
   size_t length = find_folder(&files.memory, "memory") ? files.memory.path_length : 0;
   for (int i = 0; i < LEVELS_MOST && length != 0; i++, length = parent(&files.memory, length))
     read_level(&f, length, whole != 0 ? whole : UINT64_MAX);
-  /* A process that has opened all files that it may, or has another root, finds nothing any more:
-   * the figures stay as they were, here and below. */
+  /* A process that has used up its open files, or has changed its root, finds nothing any more.
+   * Then the figures stay as they were, here and below. */
   if (!files.is_read && known != 0) return CONTAINER_LIMITED;
   bool is_limited = f.limit != UINT64_MAX;
   if (is_limited) add_idle_files(&f);
@@ -313,7 +313,7 @@ static void read_processors(uint64_t me) {
 
 static void forget_groups(void) { files.memory.path_length = files.processors.path_length = 0; }
 
-/* What `reader` is from now on; 0: another thread is at it. */
+/* Returns the new `reader`; 0: another thread is reading. */
 static uint64_t begin_look(uint32_t now) {
   uint64_t me = os_thread() << 1 | 1, who = atomic64_load_relaxed(&reader);
   bool is_here = who != 0 && (who ^ me) >> OS_THREAD_BITS / 2 >> 1 == 0; /* of this process */
@@ -324,7 +324,7 @@ static uint64_t begin_look(uint32_t now) {
   }
   if (!atomic64_cas_acquire(&reader, &who, me)) return 0; /* S-container */
   atomic32_store_relaxed(&reader_since, now);
-  /* What it remembers may be half of it. */
+  /* The remembered path may be half-written. */
   if (who != 0) forget_groups();
   return me;
 }

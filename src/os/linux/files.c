@@ -24,8 +24,9 @@ int os_open_shared(const char *path) {
   return -1;
 }
 
-/* For as long as the file, or a copy of its number, is open; it does not wait. False: another has
- * the lock, or has put another file under that name. Only who has the lock removes the file. */
+/* The lock lasts as long as the file, or a copy of its number, is open. Does not wait. False:
+ * another process has the lock, or has put another file under that name. Only the lock's owner
+ * removes the file. */
 static bool lock_file(int file, const char *path, bool may_fail) {
   struct flock_of_kernel all = {.l_type = F_WRLCK};
   struct stat_of_kernel about, named;
@@ -36,7 +37,7 @@ static bool lock_file(int file, const char *path, bool may_fail) {
          about.st_dev == named.st_dev && about.st_ino == named.st_ino;
 }
 
-/* A file that is mapped must not be cut short: one that is there gets out of the way. */
+/* A mapped file must not be cut short, so an existing one is removed first. */
 int os_create_shared(const char *path) {
   int before = os_open_shared(path);
   bool is_free = before < 0 || lock_file(before, path, false);
@@ -65,7 +66,7 @@ void os_unmap_file(void *at, size_t size) {
 
 /* ---- what the system says of the process ----------------------------------------------------- */
 
-/* A number of /proc's `stat`, so many words behind the name, which may be any text; 0: the system
+/* A number of /proc's `stat`, so many words behind the name (which may be any text); 0: the system
  * does not say. */
 static uint64_t stat_word(int file, unsigned behind_name) {
   char text[440];
@@ -78,8 +79,8 @@ static uint64_t stat_word(int file, unsigned behind_name) {
   return number;
 }
 
-/* Where brk() began is taken to be 0 if that is not known; the end alone has to do. An emulator may
- * show its own process, where that is elsewhere. */
+/* If the start of brk() is not known it counts as 0; the end alone has to do. An emulator may show
+ * its own process, whose brk() is elsewhere. */
 bool os_break_range(uintptr_t *from, uintptr_t *to) {
   enum { BREAK_FROM = 45 };
   *from = (uintptr_t)stat_word(os_open_either(OS_OF_PROCESS("stat")), BREAK_FROM);
@@ -88,8 +89,8 @@ bool os_break_range(uintptr_t *from, uintptr_t *to) {
   return *from < *to;
 }
 
-/* The system says it when it is asked. A clock that is read at start would be a part of libc more
- * in the memory of every small program. 0: the system does not say. */
+/* Asks the system when needed. To read a clock at start would bring one more part of libc into the
+ * memory of every small program. 0: the system does not say. */
 static uint64_t elapsed_ms(void) {
   enum { STARTED_AT = 20 };
   uint64_t rate = getauxval(AT_CLKTCK),
@@ -111,11 +112,10 @@ void os_usage(os_usage_t *usage) {
   usage->peak_resident = (uint64_t)used.ru_maxrss << 10;
 }
 
-/* The number of the file that the next function opened last, plus 1; 0: none. relaxed: os.h */
+/* The number of the file that the next function last opened, plus 1; 0: none. relaxed: os.h */
 static atomic32_t look_file;
 
-/* The file of a thread's state: that stands behind its name, which is in brackets and may have
- * some. */
+/* The thread's state follows its name, which is in brackets and may contain brackets itself. */
 bool os_thread_is_asleep(uint32_t number) {
   char name[64], text[256];
   fmt_t path;
@@ -129,9 +129,9 @@ bool os_thread_is_asleep(uint32_t number) {
   return at != 0 && at + 1 < sizeof text && (text[at + 1] == 'S' || text[at + 1] == 'D');
 }
 
-/* The system copies the table of files some time before it copies memory. So what is noted may be
- * closed here already, be the file of another look, or be one of the program's. One is closed that
- * has such a name and was opened as `os_open` does. */
+/* The system copies the table of files some time before it copies memory. So the noted number may
+ * be closed here already, or belong to another look or to the program. A file is closed only if it
+ * has such a name and was opened the way `os_open` does it. */
 void os_close_parents_look(void) {
   static const char in_proc[] = "/proc/", in_task[] = "/task/", state[] = "/stat";
   int file = (int)atomic32_load_relaxed(&look_file) - 1;
@@ -143,7 +143,7 @@ void os_close_parents_look(void) {
   fmt_print(&path, "/proc/self/fd/%u", (unsigned)file);
   os_read_link(fmt_end(&path), target, sizeof target - sizeof in_task);
   if (memcmp(target, in_proc, sizeof in_proc - 1) != 0) return;
-  const char *at = strchr(target + 1, '/'); /* behind the process's number: below that, its task */
+  const char *at = strchr(target + 1, '/'); /* behind the process's number: its task */
   at = at != NULL ? strchr(at + 1, '/') : NULL;
   bool is_looks = at != NULL && memcmp(at, in_task, sizeof in_task - 1) == 0 &&
                   memcmp(strrchr(at, '/'), state, sizeof state - 1) == 0 &&

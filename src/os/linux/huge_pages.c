@@ -1,6 +1,6 @@
 /* huge_pages.c - huge pages that the kernel makes of small ones: Linux                  layer 1: os
- * Contract: os.h. A kernel before 6.1 makes none on request, and one before 6.7 does not tell
- * which there are. */
+ * Contract: os.h. A kernel before 6.1 makes none on request, and one before 6.7 does not say which
+ * pages are huge. */
 #define _GNU_SOURCE
 #include <sys/ioctl.h>
 #include <sys/mman.h>
@@ -12,7 +12,7 @@
 #define MADV_COLLAPSE 25
 #endif
 
-/* By their size, as the kernel wants it, and by a mask of nodes. */
+/* The kernel takes the logarithm of the page size, and a mask of nodes. */
 bool os_map_huge(void *at, size_t size, size_t page, int node) {
   enum { FLAGS = MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED | MAP_HUGETLB, SIZE_SHIFT = 26 };
   enum { BIND = 2, NODES = 1024 };
@@ -29,7 +29,7 @@ bool os_collapse(void *at, size_t size) {
   return call_succeeded(&os_counts.advices, OS_CALL(madvise, at, size, MADV_COLLAPSE, 0, 0, 0));
 }
 
-/* The file has all settings, that which holds in brackets: "always [madvise] never". */
+/* The file lists all settings, with the current one in brackets: "always [madvise] never". */
 size_t os_huge_setting(char word[OS_HUGE_SETTING]) {
   const char *path = "/sys/kernel/mm/transparent_hugepage/enabled";
   size_t length = os_read_path(path, word, OS_HUGE_SETTING);
@@ -52,7 +52,7 @@ bool os_has_huge_pages(void) {
   return has == YES;
 }
 
-/* So many pages from that one on, as `file` has them: a word of flags for each. */
+/* Checks `n` pages from `first` on. `file` has a word of flags for each. */
 static bool are_private(int file, size_t first, size_t n) {
   enum { WORDS = 32 };
   const uint64_t all = (uint64_t)1 << 63 | (uint64_t)1 << 56; /* in memory; mapped once */
@@ -76,7 +76,7 @@ bool os_is_private(const void *at, size_t size) {
   return is_private;
 }
 
-/* What PAGEMAP_SCAN takes and gives, as the kernel's documentation has it. */
+/* What PAGEMAP_SCAN takes and returns, according to the kernel's documentation. */
 typedef struct {
   uint64_t size, flags, start, end, walk_end, regions, region_count, most_pages;
   uint64_t inverted, all_of, any_of, wanted;

@@ -1,6 +1,6 @@
 /* images.c - what is mapped from files, by /proc/self/maps                              layer 1: os
  * Owns:    nothing.   Called by: pprof.c, fault.c.   Calls: os.
- * Threads: any. What is mapped or unmapped meanwhile may be missing, or seen twice. */
+ * Threads: any. A file that is mapped or unmapped meanwhile may be missing, or seen twice. */
 #include <elf.h>
 #include <link.h>
 
@@ -44,7 +44,7 @@ static uint64_t take_hex(char **at) {
   }
 }
 
-/* A line: "from-to rwxp offset device inode   path". The path; "" if it is no file's. */
+/* Parses "from-to rwxp offset device inode   path". Returns the path; "" if there is no file. */
 static char *parse_line(char *line, os_image_t *image, bool *is_code, uint64_t *file) {
   char *at = line, *path;
   image->from = take_hex(&at);
@@ -60,7 +60,7 @@ static char *parse_line(char *line, os_image_t *image, bool *is_code, uint64_t *
   return path != NULL ? path : line + strlen(line);
 }
 
-/* The bytes of the note in which a linker has written what it made. */
+/* The bytes of the note by which a linker identifies its output. */
 static size_t find_build_id(const unsigned char *notes, size_t size, const unsigned char **id) {
   ElfW(Nhdr) n;
   for (size_t at = 0; at + sizeof n + 4 <= size;) { /* Bound: NOTES_MOST */
@@ -100,7 +100,7 @@ void os_each_image(char text[OS_IMAGES_TEXT], os_image_visitor_t *visitor, void 
   unsigned char notes[NOTES_MOST];
   const unsigned char *id = notes;
   size_t id_length = 0;
-  uint64_t file, known = 0; /* tells files apart; the file whose build id this is */
+  uint64_t file, known = 0; /* tells files apart; the file with this build id */
   lines_t lines = {os_open_either(OS_OF_PROCESS("maps")), text, 0, 0};
   if (lines.file < 0) return;
   for (char *line; (line = next_line(&lines)) != NULL;) { /* Bound: the mappings */

@@ -65,7 +65,7 @@ static os_map_result_t map_at(void *at, size_t size, int protection) {
   if (!call_succeeded(&os_counts.maps, got)) return got == -EEXIST ? OS_OCCUPIED : OS_NO_MEMORY;
   probe_grow(at, size);
   if ((void *)got == at) return OS_MAPPED;
-  os_unmap((void *)got, size); /* a kernel before 4.17 takes the address for a hint */
+  os_unmap((void *)got, size); /* a kernel before 4.17 treats the address as a hint */
   return OS_OCCUPIED;
 }
 os_map_result_t os_map_at(void *at, size_t size) { return map_at(at, size, READ_WRITE); }
@@ -89,8 +89,8 @@ bool os_resize(void *at, size_t old_size, size_t new_size) {
   return call_succeeded(&os_counts.remaps, OS_CALL(mremap, at, old_size, new_size, 0, 0, 0));
 }
 
-/* Nothing can grow to almost the whole address space where it lies. Among the reasons the
- * kernel reports one before all others: that it is not all one mapping. */
+/* No mapping can grow in place to almost the whole address space, so this fails. The kernel checks
+ * first whether it is all one mapping, and reports that before any other reason. */
 bool os_is_one_mapping(void *at, size_t size) {
   atomic64_add_relaxed(&os_counts.remaps, 1);
   return OS_CALL(mremap, at, size, os_space_end() - PAGE_ANYWHERE, 0, 0, 0) != -EFAULT;
@@ -104,8 +104,8 @@ bool os_discard(void *at, size_t size) {
   return advise(at, size, MADV_DONTNEED);
 }
 
-/* A process with too many mappings is refused one more, which the rest of a split one would be:
- * then the addresses stay taken, but not the memory. */
+/* Unmapping the middle of a mapping makes one more, which a process with too many is refused. Then
+ * the addresses stay taken, but the memory is gone. */
 bool os_unmap(void *at, size_t size) {
   ASSERT(are_pages(at, 0));
   happens_before(&os_counts);
@@ -128,7 +128,7 @@ bool os_populate(void *at, size_t size) {
   static atomic32_t missing; /* the kernel is older than 5.14; relaxed: a hint */
   if (atomic32_load_relaxed(&missing)) return false;
   long result = OS_CALL(madvise, at, size, MADV_POPULATE_WRITE, 0, 0, 0);
-  if (result == -EINVAL) atomic32_store_relaxed(&missing, 1); /* others are of the moment */
+  if (result == -EINVAL) atomic32_store_relaxed(&missing, 1); /* other errors may pass */
   return call_succeeded(&os_counts.advices, result);
 }
 
@@ -158,10 +158,10 @@ size_t os_resident(const void *at, size_t size) {
   return resident;
 }
 
-/* What is known of pages in a row. */
+/* What is known of adjacent pages. */
 typedef struct {
   char *from;
-  size_t count, resident, gaps; /* pages; of them in memory; runs of others */
+  size_t count, resident, gaps; /* pages; those in memory; runs of others */
   unsigned char is_resident[512];
 } pages_t;
 
@@ -177,8 +177,8 @@ static void ask_for(pages_t *p) {
   }
 }
 
-/* A page is written in an eighth of the time of a new one, so few stay. Of many, the last user may
- * have needed all, and the next one too. If not, or if it were many calls, all go in one. */
+/* Writing a page takes an eighth of the time of a new one, so a few stay. Of many, the last user
+ * may have needed all, and so may the next. If not, or to save calls, one call discards all. */
 enum { WORTH_NEW_PAGES = 16 };
 static bool is_cheaper_to_discard(const pages_t *p) {
   return p->resident / 4 + p->gaps > WORTH_NEW_PAGES && p->resident < p->count - p->count / 4;
@@ -215,7 +215,8 @@ uint64_t os_memory(void) {
   return (uint64_t)about.totalram * about.mem_unit;
 }
 
-/* The first thread's: any other may have been bound to one. The system refuses if it has more. */
+/* Asks about the first thread, since others may be bound to one. The system refuses if it has more
+ * processors than `allowed` has bits. */
 size_t os_processors(void) {
   uint64_t allowed[16];
   size_t count = 0;
@@ -226,7 +227,7 @@ size_t os_processors(void) {
 }
 
 bool os_is_there(const void *word) {
-  enum { NO_SUCH_WAY = -1 }; /* the signals are read, and then nothing is done */
+  enum { NO_SUCH_WAY = -1 }; /* the kernel reads the signals, then does nothing */
   return word != NULL && OS_CALL(rt_sigprocmask, NO_SUCH_WAY, word, NULL, 8, 0, 0) != -EFAULT;
 }
 
@@ -246,8 +247,8 @@ bool os_is_space_limited(void) { return is_limited(RLIMIT_AS) || is_limited(RLIM
 /* ---- time, chance, threads ------------------------------------------------------------------- */
 
 /* The kernel's sixteen bytes are libc's secrets too: glibc's stack canary is the first half of
- * them, its key for pointers the second. The number says nothing of either half as long as the
- * other is not known. */
+ * them, its key for pointers the second. The result reveals nothing about either half unless the
+ * other is known. */
 static uint64_t random_number(void) {
   const void *bytes = (const void *)getauxval(AT_RANDOM);
   uint64_t halves[2] = {(uintptr_t)&bytes, 0};
@@ -263,8 +264,8 @@ uint64_t os_random(void) {
   return random_number() + (clock_gettime(CLOCK_MONOTONIC, &now) == 0 ? (uint64_t)now.tv_nsec : 0);
 }
 
-/* The stack lies in the upper half: 47 bits on x86-64, 38 to 48 elsewhere. Of 32 bits the last
- * window is never ours; a kernel that has less refuses what it has not. */
+/* The stack lies in the upper half: 47 bits on x86-64, 38 to 48 elsewhere. With 32 bits the last
+ * window is never ours; a kernel with less space refuses what lies beyond. */
 uintptr_t os_space_end(void) {
   uintptr_t stack = getauxval(AT_RANDOM) | (uintptr_t)__builtin_frame_address(0);
   if (ADDRESS_BITS == 32) return (uintptr_t)0 - WINDOW_SIZE;
@@ -272,7 +273,7 @@ uintptr_t os_space_end(void) {
 }
 
 /* Far below where the kernel puts stacks, libraries and other mappings, and above where programs
- * and their brk heaps begin: 4 to 20 TiB of 47 bits. Of 32 bits: the second or third window. */
+ * and their brk heaps begin: 4 to 20 TiB with 47 bits. With 32 bits: the second or third window. */
 uintptr_t os_space_start(void) {
   size_t part = os_space_end() / 32;
   return align_up(part + random_number() % (4 * part), WINDOW_SIZE);
@@ -285,8 +286,8 @@ uint64_t os_thread(void) {
   return (process | thread) >> OS_THREAD_BITS / 2 == 0 ? process << OS_THREAD_BITS / 2 | thread : 0;
 }
 
-/* A number that was given to another thread of the process meanwhile counts as not ended; so does
- * every number, if a filter forbids the question. */
+/* Not ended either if the number now belongs to another thread of the process, or if a filter
+ * forbids the question. */
 bool os_thread_has_ended(uint64_t thread, uint64_t caller) {
   uint64_t process = thread >> OS_THREAD_BITS / 2;
   if (thread == 0 || process != caller >> OS_THREAD_BITS / 2) return false;
@@ -301,8 +302,8 @@ bool os_fence_threads(void) {
   return OS_CALL(membarrier, FENCE, 0, 0, 0, 0, 0) == 0;
 }
 
-/* A C library waits until all threads have answered a signal of its own, glibc's is 33 and musl's
- * 34. A debugger steps with SIGTRAP. */
+/* A C library waits until all threads have answered its own signal: 33 in glibc, 34 in musl. A
+ * debugger steps with SIGTRAP. */
 uint64_t os_hold_signals(void) {
   static const uint8_t open[] = {SIGILL, SIGTRAP, SIGBUS, SIGFPE, SIGSEGV, SIGSYS, 33, 34};
   uint64_t held = ~(uint64_t)0, before = 0;
@@ -314,7 +315,7 @@ void os_release_signals(uint64_t before) {
   OS_CALL(rt_sigprocmask, SIG_SETMASK, &before, NULL, sizeof before, 0, 0);
 }
 
-/* The number of its clock, as the kernel has it. */
+/* The number of a thread's clock is the kernel's. */
 uint64_t os_thread_spent_ns(uint32_t number) {
   enum { OF_THREAD = 4, AS_SCHEDULED = 2 };
   long time[2] = {0, 0}, clock = (long)~(uint64_t)number * 8 | OF_THREAD | AS_SCHEDULED;
@@ -323,7 +324,7 @@ uint64_t os_thread_spent_ns(uint32_t number) {
 }
 
 void os_sleep_ms(uint32_t ms) {
-  long time[] = {ms / 1000, (long)(ms % 1000) * 1000000}; /* as the kernel has it, libc or not */
+  long time[] = {ms / 1000, (long)(ms % 1000) * 1000000}; /* the kernel's type, not libc's */
   OS_CALL(nanosleep, &time, 0, 0, 0, 0, 0);
 }
 
@@ -331,8 +332,8 @@ void os_sleep_ms(uint32_t ms) {
 
 bool os_is_raised(void) { return getauxval(AT_SECURE) != 0; }
 
-/* What is done on a signal, as the kernel has it. riscv64 has no restorer, but its
- * emulator reads and writes one: there the mask stands in its place, and a word more follows. */
+/* The kernel's description of what to do on a signal. riscv64 has no restorer, but its emulator
+ * reads and writes one. So there the mask is in its place, and one more word follows. */
 typedef struct {
   unsigned long words[64 / 8 / sizeof(long)];
 } mask_t;
@@ -347,7 +348,7 @@ typedef struct {
 #endif
 } action_t;
 
-#if defined(__x86_64__) /* elsewhere the kernel finds the way back from a handler itself */
+#if defined(__x86_64__) /* elsewhere the kernel returns from handlers by itself */
 enum { HAS_RESTORER = 0x04000000 };
 extern hidden void os_restore(void);
 __asm__(".pushsection .text.unlikely, \"ax\", @progbits\n"
@@ -362,7 +363,7 @@ __asm__(".pushsection .text.unlikely, \"ax\", @progbits\n"
         ".popsection\n");
 #endif
 
-/* relaxed: code; what was there before is written before the handler is */
+/* relaxed: code; fault_before is written before the handler is */
 static atomic_ptr_t fault_handler;
 static action_t fault_before;
 
@@ -377,7 +378,7 @@ static void send_to_own_thread(int number) {
   OS_CALL(tgkill, process, thread, number, 0, 0, 0);
 }
 
-/* Does what would have been done before, so that ours stays; false: only the system can. */
+/* Does what would have happened without our handler, which stays; false: only the system can. */
 static bool does_as_before(bool is_fault, int number, siginfo_t *info, void *context) {
   void *before = fault_before.handler;
   if (before == (void *)SIG_IGN) return !is_fault;
@@ -387,7 +388,7 @@ static bool does_as_before(bool is_fault, int number, siginfo_t *info, void *con
   return true;
 }
 
-/* A fault comes again when the handler returns; what somebody sent has to be sent again. */
+/* A fault recurs when the handler returns; a signal that somebody sent must be sent again. */
 static void on_fault_signal(int number, siginfo_t *info, void *context) {
   os_fault_t *handler = (os_fault_t *)atomic_ptr_load_relaxed(&fault_handler);
   bool is_fault = info->si_code > 0, is_ours = is_fault && handler(info->si_addr);
@@ -414,8 +415,8 @@ bool os_on_fault(os_fault_t *handler) {
 
 uint32_t os_process(void) { return (uint32_t)OS_CALL(getpid, 0, 0, 0, 0, 0, 0); }
 
-/* abort() of glibc takes a lock; this is what it comes to: the signal, and if it is blocked or
- * handled, the default. A filter may forbid to send any. */
+/* abort() of glibc takes a lock. This does the same without one: the signal, and if it is blocked
+ * or handled, the default. A filter may forbid sending any. */
 _Noreturn void os_abort(void) {
   mask_t abort_only = {{1UL << (SIGABRT - 1)}};
   for (int rounds = 0; rounds < 2; rounds++) {

@@ -2,15 +2,14 @@
  * Owns:    the address of _dl_find_object, where the program's file is.   Called by: sample.c,
  *          guard.c, trace.c, lifecycle.c.
  *          Calls: cfi.c, os, _dl_find_object; in os_backtrace_start alone dlsym, getauxval.
- * Threads: any, also in signal handlers and before main. No lock, no allocation, but in
- *          os_backtrace_start, which is for the thread that loads the library.
+ * Threads: any, also in signal handlers and before main. No lock, no allocation, except in
+ *          os_backtrace_start, for the thread that loads the library.
  *
- * The file that this code is part of finds its own table by the linker's __ehdr_start, and the
- * program's by what the kernel says of it. Neither is unloaded. The tables of other files are found
- * by _dl_find_object, which takes no lock; glibc has it from 2.35 on. A
- * function without a table, as compilers inside the process make them, is taken to keep a frame
- * pointer. A stack may be the program's own work, so no word is read from a page that is not
- * there. */
+ * The file with this code finds its own table by the linker's __ehdr_start, and the program's by
+ * what the kernel says of it. Neither is unloaded. _dl_find_object finds the tables of other files
+ * without a lock; glibc has it from 2.35 on. A function without a table, such as a just-in-time
+ * compiler's, is assumed to keep a frame pointer. A program may make its own stacks, so no word is
+ * read from a page that is not there. */
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE
 #endif
@@ -34,13 +33,13 @@ enum { OWN_MOST = 64 }; /* calls inside the shared library */
 
 #if defined(__x86_64__) || defined(__aarch64__) || (defined(__riscv) && __riscv_xlen == 64)
 
-typedef struct { /* as in glibc's dlfcn.h */
+typedef struct { /* from glibc's dlfcn.h */
   unsigned long long flags;
   void *from, *to, *link_map, *table;
   unsigned long long reserved[7];
 } found_object_t;
 typedef int find_object_t(void *address, found_object_t *found);
-static atomic_ptr_t find_object; /* NULL: there is none. relaxed: libc's code, and nothing else */
+static atomic_ptr_t find_object; /* NULL: there is none. relaxed: only libc's code */
 
 extern hidden const Elf64_Ehdr __ehdr_start;
 
@@ -68,7 +67,7 @@ static file_t find_own_file(void) {
   return read_file(base, part, __ehdr_start.e_phnum);
 }
 
-/* relaxed: 0, or what they stay. Of a file without a table all are 0. */
+/* relaxed: 0, then constant. All stay 0 if the program has no table. */
 static atomic64_t program_table, program_code, program_code_size;
 
 static void find_program_file(void) {
@@ -79,7 +78,7 @@ static void find_program_file(void) {
     if (part[i].p_type == PT_PHDR) base = (uintptr_t)part - part[i].p_vaddr;
   file_t f = read_file(base, part, count);
   bool is_there =
-    getauxval(AT_ENTRY) - f.code < f.code_size; /* not so if it does not say its base */
+    getauxval(AT_ENTRY) - f.code < f.code_size; /* false if the file does not give its base */
   if (f.table == NULL || !is_there) return;
   atomic64_store_relaxed(&program_table, (uintptr_t)f.table);
   atomic64_store_relaxed(&program_code, f.code);
@@ -88,7 +87,7 @@ static void find_program_file(void) {
 
 static bool is_in(const file_t *f, uintptr_t ip) { return ip - f->code < f->code_size; }
 
-/* NULL: none is known. `*stays`: its file is never unloaded. */
+/* NULL: no table is known. `*stays`: its file is never unloaded. */
 static const void *find_unwind_table(const file_t *own, uintptr_t ip, bool *stays) {
   found_object_t found;
   find_object_t *find = (find_object_t *)atomic_ptr_load_relaxed(&find_object);
@@ -108,7 +107,7 @@ void os_backtrace_start(void) {
   atomic_ptr_store_relaxed(&find_object, dlsym(RTLD_DEFAULT, "_dl_find_object"));
 }
 
-/* What is known to be there of the stack. */
+/* The part of the stack that is known to be there. */
 typedef struct {
   uintptr_t from, to;
 } readable_t;
@@ -126,10 +125,10 @@ static bool read_stack(void *readable, uintptr_t at, uintptr_t *word) {
   return true;
 }
 
-/* For each processor. FRAME_WORDS: how far a frame pointer points behind the two words that it is
- * about. read_registers: those that a call keeps, as they are here. unsigned_address: a return
- * address without its signature. */
-enum { FRAME_WORDS = CFI_SP == 2 ? 2 : 0 }; /* riscv: behind both */
+/* For each processor. FRAME_WORDS: how far a frame pointer points behind the two words of its
+ * frame. read_registers: the current values of those that calls preserve. unsigned_address: a
+ * return address without its signature. */
+enum { FRAME_WORDS = CFI_SP == 2 ? 2 : 0 }; /* riscv: behind both words */
 #if defined(__x86_64__)
 static always_inline void read_registers(cfi_registers_t *r) {
   __asm__ volatile("movq %%rbx, 3*8(%0)\n\t"
@@ -195,10 +194,10 @@ static bool step_by_frame(cfi_registers_t *r, readable_t *readable) {
   return true;
 }
 
-/* What a signal has interrupted, where only the two instructions by which its handler comes back
- * tell it: a kernel's siginfo and ucontext lie on the stack then. */
+/* Steps to the code that a signal interrupted. Only the two instructions by which the handler
+ * returns show it: then the kernel's siginfo and ucontext lie on the stack. */
 static bool step_by_signal(cfi_registers_t *r, readable_t *readable) {
-#if defined(__x86_64__) /* there a table tells it */
+#if defined(__x86_64__) /* there a table shows it */
   return (void)r, (void)readable, false;
 #else
 #if defined(__aarch64__)
@@ -236,13 +235,13 @@ unsigned os_backtrace(uintptr_t *frames, unsigned most, bool by_tables) {
     if (!is_found && !step_by_signal(&r, &readable) && !step_by_frame(&r, &readable)) break;
     r.at[CFI_IP] = unsigned_address(r.at[CFI_IP]);
     if (r.at[CFI_IP] == 0) break;
-    /* A frame has a place of its own, unless its function calls nothing and was interrupted. */
+    /* Each frame has its own place, unless its function calls nothing and was interrupted. */
     if (r.at[CFI_SP] < stack + !was_interrupted && !r.is_interrupted) break;
   }
   return count;
 }
 
-#else /* of other processors it does not know the registers */
+#else /* it does not know other processors' registers */
 void os_backtrace_start(void) {}
 unsigned os_backtrace(uintptr_t *frames, unsigned most, bool by_tables) {
   return (void)frames, (void)most, (void)by_tables, 0;

@@ -1,6 +1,6 @@
 /* files_windows.c - files on Windows                                                    layer 1: os
- * Contract: os.h. A number is a handle, except those of standard output and error. What opens,
- * renames or removes files may lock, and changes the thread's last error. */
+ * Contract: os.h. A file's number is its handle, except for standard output and error. Opening,
+ * renaming and removing files may lock, and changes the thread's last error. */
 #if defined(_WIN32)
 #include "../../base/bits.h"
 #include "nt.h"
@@ -10,7 +10,7 @@ static handle_t handle_of(int file) {
   return file == 1 || file == 2 ? nt_parameters()->standard[file] : (handle_t)(intptr_t)file;
 }
 
-/* Paths are UTF-8; one that is longer than this is not found. */
+/* Paths are UTF-8; a longer one is not found. */
 enum { PATH_MOST = 512 };
 typedef struct {
   uint16_t text[PATH_MOST + 1];
@@ -27,10 +27,10 @@ static int open_file(const char *from, uint32_t access, uint32_t how) {
   path_t path;
   handle_t file =
     CreateFileW(path_of(&path, from), access, FILE_SHARED, NULL, how, FILE_PLAIN, NULL);
-  return (int)(intptr_t)file; /* -1 is none; handles have 32 bits */
+  return (int)(intptr_t)file; /* -1: no file; handles have 32 bits */
 }
-/* What begins with a slash is a file of another system's, such as /etc/freehold.conf. Here anybody
- * may make a folder of that name, and everybody's programs would obey what lies there. */
+/* A path that begins with a slash is another system's, such as /etc/freehold.conf. Here anybody may
+ * make such a folder, and everybody's programs would obey the file in it. */
 int os_open(const char *path) {
   return *path == '/' ? -1 : open_file(path, (uint32_t)FILE_READ, FILE_THERE);
 }

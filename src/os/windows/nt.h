@@ -1,10 +1,10 @@
 /* nt.h - the calls of Windows that freehold uses                                        layer 1: os
  * Owns:    nothing.   Called by: os, windows.c.   Calls: ntdll, kernel32.
- * Threads: any. Those of ntdll whose names begin with Nt are the bare system calls: they lock
+ * Threads: any. Functions of ntdll whose names begin with Nt are the bare system calls: they lock
  *          nothing in the process, allocate nothing, and leave the thread's last error alone.
  *
- * Declared here and not by <windows.h>, whose macros would be in the way of everybody else. The
- * types are those of 64 bits; a BOOL is an int, a ULONG an uint32_t, an NTSTATUS an int32_t. */
+ * Declared here, since the macros of <windows.h> would be in everybody's way. The types are for 64
+ * bits; a BOOL is an int, a ULONG a uint32_t, an NTSTATUS an int32_t. */
 #pragma once
 
 #include "../../base/base.h"
@@ -94,7 +94,7 @@ NT_CALL int QueryPerformanceFrequency(int64_t *rate);
 NT_CALL handle_t CreateThread(void *security, size_t stack, uint32_t (*run)(void *), void *context,
                               uint32_t flags, uint32_t *number);
 
-/* A word of the calling thread's block, which gs leads to. */
+/* A word of the calling thread's block, to which gs points. */
 static inline uintptr_t nt_thread_word(uintptr_t offset) {
   uintptr_t word;
   __asm__("movq %%gs:(%1), %0" : "=r"(word) : "r"(offset));
@@ -102,7 +102,7 @@ static inline uintptr_t nt_thread_word(uintptr_t offset) {
 }
 enum { NT_PROCESS_NUMBER = 0x40, NT_THREAD_NUMBER = 0x48, NT_PROCESS_BLOCK = 0x60 };
 
-/* What the loader says of a module that comes or goes. */
+/* What the loader says of a module that it loads or unloads. */
 typedef struct {
   uint32_t flags;
   const void *path, *name;
@@ -115,7 +115,7 @@ NT_CALL int32_t LdrRegisterDllNotification(
   uint32_t flags, void (*call)(uint32_t reason, const nt_loaded_t *module, void *context),
   void *context, void **cookie);
 
-/* What the process was started with: of the words of this struct those that are read. */
+/* What the process was started with; only the words that we read have names. */
 typedef struct {
   uint64_t unread[4];
   handle_t standard[3]; /* input, output, error */
@@ -127,8 +127,7 @@ static inline const nt_parameters_t *nt_parameters(void) {
   return ((nt_parameters_t **)nt_thread_word(NT_PROCESS_BLOCK))[PARAMETERS];
 }
 
-/* A page that the kernel shows to every process; what the clock says since the machine started, in
- * units of 100 ns. */
+/* Time since the machine started, in units of 100 ns, on a page that all processes can read. */
 static inline uint64_t nt_uptime(void) { return *(const volatile uint64_t *)0x7FFE0008; }
 
 /* ---- faults ---------------------------------------------------------------------------------- */
@@ -137,7 +136,7 @@ typedef struct {
   uint32_t code, flags;
   void *next, *at;
   uint32_t count;
-  uintptr_t words[15]; /* of an access: what was tried, and where */
+  uintptr_t words[15]; /* for an access: its kind and address */
 } nt_exception_t;
 typedef struct {
   nt_exception_t *exception;

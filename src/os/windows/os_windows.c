@@ -1,11 +1,11 @@
 /* os_windows.c - Windows, 64 bits of x86                                                layer 1: os
- * Contract: os.h. Files: files_windows.c; what is missing: without.c. Instead of errno the thread's
- * last error is left alone.
+ * Contract: os.h. Files: files_windows.c; what is missing: without.c. The thread's last error, not
+ * errno, is left alone.
  *
- * Windows knows memory in two steps: addresses are reserved, and pages of them committed. What is
- * committed counts against what the machine has, touched or not. A reservation goes as a whole.
- * So os_map_at reserves whole windows, all of them the caller's, and commits what it is asked for.
- * os_unmap takes a window's pages, and the window itself when it is given its start. */
+ * Windows provides memory in two steps: it reserves addresses, then commits pages there. Committed
+ * pages count against the machine's memory, touched or not. A reservation can only be released
+ * whole. So os_map_at reserves whole windows, all of them the caller's, and commits what was asked
+ * for. os_unmap decommits a window's pages, or releases the window if it is given its start. */
 #if defined(_WIN32)
 #include "../../base/bits.h"
 #include "../../base/check.h"
@@ -70,7 +70,7 @@ os_map_result_t os_reserve_at(void *at, size_t size) {
 
 static bool begins_window(const void *at) { return (uintptr_t)at % WINDOW_SIZE == 0; }
 
-/* Where no window begins the caller has mapped what lies before, so the window is reserved. */
+/* Elsewhere in a window the caller has mapped what lies before, so the window is reserved. */
 os_map_result_t os_map_at(void *at, size_t size) {
   ASSERT(are_pages(at, size));
   if (begins_window(at)) {
@@ -91,8 +91,8 @@ void *os_find(size_t size) {
   return at;
 }
 
-/* Never in parts that are several reservations, but a huge block may be: it has grown into the next
- * windows. What is left of one reservation can be mapped again by who has the rest. */
+/* Callers unmap no part across several reservations, but a whole huge block may span some: it grew
+ * into the next windows. The owner of the rest can map the pages of its reservation again. */
 bool os_unmap(void *at, size_t size) {
   ASSERT(are_pages(at, 0));
   char *from = at, *end = from + size;
@@ -106,7 +106,7 @@ bool os_unmap(void *at, size_t size) {
   return succeeded(&os_counts.unmaps, is_left ? page_decommit(from, (size_t)(end - from)) : 0);
 }
 
-/* Not into the next window, which may be somebody else's. */
+/* Does not grow into the next window, which may be somebody else's. */
 bool os_resize(void *at, size_t old_size, size_t new_size) {
   ASSERT(are_pages(at, old_size | new_size));
   char *end = (char *)at + old_size;
@@ -121,14 +121,14 @@ bool os_resize(void *at, size_t old_size, size_t new_size) {
 
 /* ---- memory that goes back ------------------------------------------------------------------- */
 
-/* Pages go by being committed no more, and are committed anew. Who reads there in between, as a
- * walk over all heaps may, gets a page at once, by `on_exception`. So each such range is noted: the
- * number of its first page, and how many they are. All relaxed: the system orders what it does. */
+/* To give pages back is to decommit them, and then to commit them anew. A thread that reads there
+ * in between, as a walk over all heaps may, gets a page at once from `on_exception`. So such
+ * ranges are noted: first page, number of pages. All relaxed: the system orders what it does. */
 enum { GAPS = 64, GAP_SHIFT = 29 };
 #define GAP_MOST ((uint64_t)1 << GAP_SHIFT)
 static atomic64_t gaps[GAPS];
 
-/* NULL: too many are open, or it is too large. */
+/* NULL: too many gaps are open, or this one is too large. */
 static atomic64_t *open_gap(const void *at, size_t size) {
   uint64_t first = (uintptr_t)at / SYSTEM_PAGE, n = size / SYSTEM_PAGE;
   for (size_t i = 0; i < GAPS && n < GAP_MOST; i++) { /* Progress: others have opened theirs */
@@ -146,8 +146,8 @@ static bool is_in_gap(const void *at) {
   return false;
 }
 
-/* In between others may take what the machine has: so the caller has as much in `spare`, which is
- * given up if it must be. */
+/* In between others may take the machine's memory. So the caller holds as much in `spare`, to give
+ * it up if need be. */
 static bool renew(void *at, size_t size, uint32_t protection, void *spare) {
   if (page_decommit(at, size) < 0) return page_release(spare), false;
   bool is_back = page_allocate(&at, size, MEM_COMMIT, protection) >= 0;
@@ -157,7 +157,7 @@ static bool renew(void *at, size_t size, uint32_t protection, void *spare) {
   return true;
 }
 
-/* What is closed stays so, and is committed when it is opened. */
+/* Closed pages stay closed, and are committed when they are opened. */
 bool os_discard(void *at, size_t size) {
   void *spare = NULL;
   nt_region_t region;
@@ -210,7 +210,7 @@ size_t os_resident(const void *at, size_t size) {
   return resident;
 }
 
-/* Asked, because wine reads also what is closed. */
+/* Asks the system, because wine reads closed pages too. */
 static bool is_open(const void *at, size_t size) {
   enum { CLOSED = PAGE_NOACCESS | PAGE_EXECUTE | PAGE_GUARD };
   const char *from = at, *end = from + size;
@@ -229,7 +229,7 @@ bool os_copy(void *to, const void *from, size_t size) {
          got == size;
 }
 
-/* What is committed always counts against what the machine has. */
+/* Committed pages always count against the machine's memory. */
 bool os_is_space_limited(void) { return true; }
 
 /* ---- what the system says -------------------------------------------------------------------- */
@@ -242,7 +242,7 @@ static nt_system_t system_facts(void) {
 uint64_t os_memory(void) { return (uint64_t)system_facts().pages * SYSTEM_PAGE; }
 size_t os_processors(void) { return max_size(system_facts().count, 1); }
 
-/* A power of two above what programs may have: 47 bits, 43 before Windows 8.1. */
+/* The power of two above all addresses that programs may have: 47 bits, 43 before Windows 8.1. */
 uintptr_t os_space_end(void) {
   static atomic64_t end; /* relaxed: every thread computes the same value */
   uintptr_t known = atomic64_load_relaxed(&end);
@@ -266,7 +266,7 @@ uintptr_t os_space_start(void) {
   return align_down(part + process_cookie() % (4 * part), WINDOW_SIZE);
 }
 
-/* For where guarded blocks lie; it is no secret. */
+/* Chooses where guarded blocks lie; it is not secret. */
 uint64_t os_random(void) {
   static atomic64_t drawn; /* relaxed: each number is drawn once */
   return bits_mix(process_cookie() + bits_mix(os_now_ns() + atomic64_add_relaxed(&drawn, 1)));
@@ -281,7 +281,7 @@ uint64_t os_now_ns(void) {
          (uint64_t)count % (uint64_t)rate * SECOND / (uint64_t)rate;
 }
 
-/* Faults are not told apart. */
+/* Windows does not tell minor and major faults apart. */
 void os_usage(os_usage_t *usage) {
   nt_times_t times = {0};
   nt_memory_t memory = {.faults = 0};
@@ -296,8 +296,8 @@ void os_usage(os_usage_t *usage) {
                         .peak_resident = memory.peak_resident};
 }
 
-/* Read where it lies, for the system's own functions lock. One variable is ever asked for; what is
- * no ASCII in it is no option. */
+/* Read in place, because the system's own functions lock. Only one variable is ever asked for, and
+ * no option has other characters than ASCII. */
 const char *os_environment(const char *name) {
   static char text[4096];
   size_t length = strlen(name), n = 0;
@@ -331,13 +331,13 @@ bool os_thread_watch(void *heap) {
 
 uint32_t os_process(void) { return (uint32_t)nt_thread_word(NT_PROCESS_NUMBER); }
 
-/* Two numbers of 22 bits: the kernel's are multiples of four, and seldom as large. */
+/* Two numbers of 22 bits: the kernel's are multiples of four, and seldom too large. */
 uint64_t os_thread(void) {
   uint64_t process = os_process() / 4, thread = nt_thread_word(NT_THREAD_NUMBER) / 4;
   return (process | thread) >> OS_THREAD_BITS / 2 == 0 ? process << OS_THREAD_BITS / 2 | thread : 0;
 }
 
-/* Ended, and not only no more to be found: who holds it may still ask. */
+/* Waits on it: a thread that has ended can still be found while somebody holds its handle. */
 bool os_thread_has_ended(uint64_t thread, uint64_t caller) {
   uint64_t process = thread >> OS_THREAD_BITS / 2;
   if (thread == 0 || process != caller >> OS_THREAD_BITS / 2) return false;
@@ -366,7 +366,7 @@ void os_sleep_ms(uint32_t ms) {
   NtDelayExecution(false, &from_now);
 }
 
-/* ---- faults, and what the loader tells ------------------------------------------------------- */
+/* ---- faults, and what the loader says -------------------------------------------------------- */
 
 static atomic_ptr_t fault_handler; /* relaxed: code */
 
@@ -374,7 +374,7 @@ bool os_on_fault(os_fault_t *handler) {
   return atomic_ptr_store_relaxed(&fault_handler, (void *)handler), true;
 }
 
-/* A read of pages that are not there for a moment, or are there again: it is tried once more. */
+/* A read of pages that are missing for a moment, or are back already, is tried once more. */
 static bool is_mended(const nt_exception_t *e) {
   enum { READ = 0 };
   void *at = (void *)e->words[1];
@@ -383,7 +383,7 @@ static bool is_mended(const nt_exception_t *e) {
   return (uintptr_t)at < os_space_end() && is_open(at, 1);
 }
 
-/* Else whoever comes next has it too: a debugger, or the system, which ends the program. */
+/* Any other fault goes to the next handler: a debugger, or the system, which ends the program. */
 static int32_t on_exception(nt_exception_pointers_t *p) {
   os_fault_t *handler = (os_fault_t *)atomic_ptr_load_relaxed(&fault_handler);
   if (p->exception->code != STATUS_ACCESS_VIOLATION) return EXCEPTION_GOES_ON;
@@ -392,8 +392,8 @@ static int32_t on_exception(nt_exception_pointers_t *p) {
   return EXCEPTION_GOES_ON;
 }
 
-/* The loader calls this when the process begins, or the library comes, and in each thread that
- * ends. What stands behind is called later: its thread gets a heap again if it allocates. */
+/* The loader calls this when the process begins, or loads the library, and in each thread that
+ * ends. It calls the entries behind this one later: a thread that allocates there gets a heap. */
 static void on_loader(void *module, uint32_t reason, void *context) {
   enum { PROCESS_BEGINS = 1, THREAD_ENDS = 3 };
   (void)module, (void)context;
@@ -407,7 +407,7 @@ static void on_loader(void *module, uint32_t reason, void *context) {
 __attribute__((used, section(".CRT$XLY"))) static void (*const loader_callback)(
   void *module, uint32_t reason, void *context) = on_loader;
 
-/* As abort() of the C runtime does it: nobody can handle this. */
+/* As in abort() of the C runtime: nobody can handle this. */
 _Noreturn void os_abort(void) {
   enum { ENDED_BY_PROGRAM = 7, STATUS = (int32_t)0xC0000409 };
   __asm__ volatile("int $0x29" : : "c"(ENDED_BY_PROGRAM));
