@@ -11,8 +11,10 @@ typedef struct worker {
   void **blocks;
 } worker_t;
 
-/* Each doubling of the size is as likely as any other, so small ones are the most. */
+/* Each doubling of the size is as likely as any other, so most are small. Within a doubling all
+ * sizes are equally likely. */
 static size_t size_next(bench_rng_t *rng) {
+  if (high < 2 * low) return (size_t)low + bench_below(rng, (uint32_t)(high - low + 1));
   for (;;) {
     size_t size = bench_mixed_size(rng, 1 << 14, 1 << 28);
     if (size >= (size_t)low && size <= (size_t)high) return size;

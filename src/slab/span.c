@@ -22,16 +22,6 @@ static large_table atomic64_t roomy_arenas[ARENA_MOST / 64][SPAN_LEVELS];
 
 /* ---- where it is ----------------------------------------------------------------------------- */
 
-typedef struct {
-  slab_t *span;
-  unsigned page;
-} page_t;
-
-static page_t page_at(const void *p) {
-  return (page_t){.span = slab_of((void *)align_down((uintptr_t)p, SPAN_SIZE)),
-                  .page = (unsigned)((uintptr_t)p % SPAN_SIZE >> SPAN_PAGE_SHIFT)};
-}
-
 static slab_t *numbered(const arena_t *a, size_t number) {
   return slab_of(arena_address(a, number * SPAN_SLICES));
 }
@@ -42,10 +32,10 @@ static void *run_at(const slab_t *s, unsigned page) {
   return (char *)slab_base(s) + ((size_t)page << SPAN_PAGE_SHIFT);
 }
 
-static atomic8_t *run_of(const page_t *at) { return &at->span->runs[at->page / RUN_GRAIN]; }
+static atomic8_t *run_of(const span_page_t *at) { return &at->span->runs[at->page / RUN_GRAIN]; }
 
 /* The run that begins with that page; 0: none. */
-static uint8_t run_seen(const page_t *at) {
+static uint8_t run_seen(const span_page_t *at) {
   uint8_t run = atomic8_load_relaxed(run_of(at));
   return (run & RUN_BEGINS) == at->page % RUN_GRAIN ? run : 0;
 }
@@ -56,8 +46,8 @@ static unsigned run_pages(uint8_t run) {
 static bool run_is_freed(uint8_t run) { return (run & RUN_IS_FREED) != 0; }
 static bool run_is_live(uint8_t run) { return run_pages(run) != 0 && !run_is_freed(run); }
 
-static void set_run(const page_t *at, unsigned n) {
-  unsigned run = (n - SPAN_LEAST + 1) << RUN_PAGES_SHIFT | at->page % RUN_GRAIN;
+static void set_run(const span_page_t *at, unsigned n, unsigned state) {
+  unsigned run = (n - SPAN_LEAST + 1) << RUN_PAGES_SHIFT | at->page % RUN_GRAIN | state;
   atomic8_store_relaxed(run_of(at), (uint8_t)run);
 }
 
@@ -113,7 +103,7 @@ static unsigned tightest(uint64_t runs) {
   return best;
 }
 
-static bool run_is_valid(const page_t *at) {
+static bool run_is_valid(const span_page_t *at) {
   unsigned n = run_pages(run_seen(at));
   HOLDS(R1, n >= SPAN_LEAST && at->page + n <= SPAN_PAGES);
   HOLDS(R1, (atomic64_load_relaxed(&at->span->pages) & bits_run(at->page, n)) == 0);
@@ -153,14 +143,14 @@ unsigned span_touched(const slab_t *ended) {
 }
 
 /* The caller has claimed the pages, but they are no run yet. */
-static void *begin_run(const page_t *at, unsigned n) {
-  set_run(at, n);
+static void *begin_run(const span_page_t *at, unsigned n) {
+  set_run(at, n, 0);
   ASSERT_VALID(run_is_valid(at));
   return run_at(at->span, at->page);
 }
 
 static void *claim_run_in_span(slab_t *s, unsigned n) {
-  page_t at = {s, 0};
+  span_page_t at = {s, 0};
   atomic64_t *free = &s->pages;
   uint64_t w = atomic64_load_relaxed(free), runs; /* relaxed: the swap reads again */
   /* Progress: a failed swap means that another thread claimed or freed pages */
@@ -239,9 +229,9 @@ static void note_ended(const slab_t *s) {
 }
 
 void *span_begin(void *base, bool is_clean, unsigned n) {
-  page_t at = page_at(base);
+  span_page_t at = span_page_at(base);
   slab_t *s = slab_of(base);
-  uint64_t pages = bits_run(0, n);
+  uint64_t free = all_pages & ~bits_run(0, n);
   ASSERT(at.page == 0 && atomic64_load_relaxed(&s->pages) == 0);
   s->inverse = 0;
   atomic_ptr_store_relaxed(&s->owner, NULL);
@@ -254,8 +244,8 @@ void *span_begin(void *base, bool is_clean, unsigned n) {
   atomic64_store_relaxed(&s->touched_pages, is_clean ? 0 : all_pages);
   atomic64_store_relaxed(gone_of(s), 0);
   void *p = begin_run(&at, n);
-  add_absent(s, all_pages & ~pages, 1);
-  atomic64_or_seq_cst(&s->pages, all_pages & ~pages); /* S-run, S-room */
+  add_absent(s, free, 1);
+  atomic64_or_seq_cst(&s->pages, free); /* S-run, S-room */
   set_level(s, LEVEL_LONG);
   return p;
 }
@@ -288,7 +278,7 @@ static void note_touched(slab_t *s, uint64_t pages) {
 }
 
 bool span_was_freed(const void *p) {
-  page_t at = page_at(p);
+  span_page_t at = span_page_at(p);
   return (uintptr_t)p % SPAN_PAGE == 0 && run_is_freed(run_seen(&at));
 }
 
@@ -299,19 +289,19 @@ _Noreturn static cold void refuse_run(const void *p, const char *call) {
 }
 
 /* The run of the block at `p`; `fatal` if there is none. */
-static uint8_t live_run(const void *p, const page_t *at, const char *call) {
+static uint8_t live_run(const void *p, const span_page_t *at, const char *call) {
   uint8_t run = run_seen(at);
   if ((uintptr_t)p % SPAN_PAGE != 0 || !run_is_live(run)) refuse_run(p, call);
   return run;
 }
 
 unsigned span_pages(const void *p, const char *call) {
-  page_t at = page_at(p);
+  span_page_t at = span_page_at(p);
   return run_pages(live_run(p, &at, call));
 }
 
 unsigned span_end_block(void *p, const char *call) {
-  page_t at = page_at(p);
+  span_page_t at = span_page_at(p);
   uint8_t run = live_run(p, &at, call);
   unsigned n = run_pages(run);
   note_touched(at.span, bits_run(at.page, n));
@@ -321,21 +311,20 @@ unsigned span_end_block(void *p, const char *call) {
 }
 
 void span_renew_block(void *p, unsigned n) {
-  page_t at = page_at(p);
-  set_run(&at, n);
+  span_page_t at = span_page_at(p);
+  set_run(&at, n, 0);
 }
 
-slab_t *span_free(void *p, unsigned n) {
-  page_t at = page_at(p);
-  return give_back_run(at.span, bits_run(at.page, n)) ? at.span : NULL;
+slab_t *span_free(span_part_t part) {
+  return give_back_run(part.span, part.pages) ? part.span : NULL;
 }
 
 void span_forget_block(void *p) {
-  page_t at = page_at(p);
+  span_page_t at = span_page_at(p);
   atomic8_store_relaxed(run_of(&at), 0);
 }
 
-static bool claim_behind(const page_t *at, unsigned from, unsigned n) {
+static bool claim_behind(const span_page_t *at, unsigned from, unsigned n) {
   if (at->page + from + n > SPAN_PAGES) return false;
   atomic64_t *free = &at->span->pages;
   uint64_t more = bits_run(at->page + from, n), w = atomic64_load_relaxed(free);
@@ -349,8 +338,20 @@ static bool claim_behind(const page_t *at, unsigned from, unsigned n) {
   return false;
 }
 
+unsigned span_claim_behind(const void *p, unsigned n, unsigned most) {
+  span_page_t at = span_page_at(p);
+  uint64_t free = atomic64_load_relaxed(&at.span->pages) >> at.page >> n; /* relaxed: as above */
+  unsigned runs = (unsigned)min_size(bits_ones_below(free) / n, most);
+  if (runs == 0 || !claim_behind(&at, n, runs * n)) return 0;
+  for (unsigned i = 0; i < runs; i++) { /* Bound: those of a span */
+    at.page += n;
+    set_run(&at, n, RUN_IS_FREED);
+  }
+  return runs;
+}
+
 bool span_resize(void *p, unsigned n) {
-  page_t at = page_at(p);
+  span_page_t at = span_page_at(p);
   unsigned have = run_pages(run_seen(&at));
   if (n < SPAN_LEAST || n > SPAN_MOST) return false;
   if (n > have && !claim_behind(&at, have, n - have)) return false;
@@ -364,7 +365,7 @@ bool span_resize(void *p, unsigned n) {
 }
 
 unsigned span_untouched_behind(const void *p, unsigned n) {
-  page_t at = page_at(p);
+  span_page_t at = span_page_at(p);
   unsigned have = run_pages(run_seen(&at));
   if (n <= have || at.page + n > SPAN_PAGES) return 0; /* it cannot grow */
   return count_absent(at.span, bits_run(at.page + have, n - have));
@@ -373,13 +374,13 @@ unsigned span_untouched_behind(const void *p, unsigned n) {
 /* ---- anyone looks ---------------------------------------------------------------------------- */
 
 bool span_is_clean(const void *p) {
-  page_t at = page_at(p);
+  span_page_t at = span_page_at(p);
   uint64_t touched = atomic64_load_relaxed(&at.span->touched_pages);
   return (touched & bits_run(at.page, run_pages(run_seen(&at)))) == 0;
 }
 
 void *span_find(const void *p, unsigned *pages) {
-  page_t at = page_at(p);
+  span_page_t at = span_page_at(p);
   unsigned page = at.page;
   for (unsigned back = 0; back < SPAN_MOST && back <= page; back++) { /* Bound: SPAN_MOST */
     at.page = page - back;
@@ -393,7 +394,7 @@ void *span_find(const void *p, unsigned *pages) {
 
 size_t span_live(const slab_t *s) {
   size_t pages = 0;
-  for (page_t at = page_at(arena_described(s)); at.page < SPAN_PAGES; at.page++) {
+  for (span_page_t at = span_page_at(arena_described(s)); at.page < SPAN_PAGES; at.page++) {
     uint8_t run = run_seen(&at);
     if (run_is_live(run)) pages += run_pages(run);
   }
@@ -453,15 +454,14 @@ static out_of_line size_t purge_one(slab_t *s, bool is_at_once) {
   return DISCARD_LOOKS;
 }
 
-slab_t *span_free_to_system(void *p, unsigned n, unsigned least, span_outcome_t *outcome) {
-  page_t at = page_at(p);
-  slab_t *s = at.span;
-  uint64_t has = bits_run(at.page, n), w = atomic64_load_relaxed(&s->pages);
+slab_t *span_free_to_system(span_part_t part, unsigned least, span_outcome_t *outcome) {
+  slab_t *s = part.span;
+  uint64_t has = part.pages, w = atomic64_load_relaxed(&s->pages);
   uint64_t idle = idle_pages(s, w | has), more = idle & ~has;
   *outcome = SPAN_NOT_ASKED;
-  if (bits_count(idle) < least) return span_free(p, n);
+  if (bits_count(idle) < least) return span_free(part);
   if (more != 0) {
-    if (!atomic64_cas_seq_cst(&s->pages, &w, w & ~more)) return span_free(p, n); /* S-run, S-room */
+    if (!atomic64_cas_seq_cst(&s->pages, &w, w & ~more)) return span_free(part); /* S-run, S-room */
     note_new_room(s, w, w & ~more);
     add_absent(s, more, -1);
   }
@@ -482,7 +482,7 @@ size_t span_purge(arena_t *a, size_t group, bool is_at_once) {
 /* ---- what holds ------------------------------------------------------------------------------ */
 
 bool span_is_valid(const slab_t *s) {
-  page_t at = page_at(arena_described(s));
+  span_page_t at = span_page_at(arena_described(s));
   uint64_t free = atomic64_load_relaxed(&s->pages), claimed = 0;
   for (; at.page < SPAN_PAGES; at.page++) {
     uint8_t run = run_seen(&at);

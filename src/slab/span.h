@@ -34,9 +34,21 @@ static inline slab_t *span_around(const void *p) {
   return slab_word(slab_of(base)) == SLAB_IS_SPAN ? slab_of(base) : NULL;
 }
 
+typedef struct {
+  slab_t *span;
+  unsigned page;
+} span_page_t;
+static inline span_page_t span_page_at(const void *p) {
+  return (span_page_t){.span = slab_of((void *)align_down((uintptr_t)p, SPAN_SIZE)),
+                       .page = (unsigned)((uintptr_t)p % SPAN_SIZE >> SPAN_PAGE_SHIFT)};
+}
+
 /* `n` adjacent pages of any span, from a free run that is hardly longer, if there is one. `spread`
  * lets threads look at different spans. NULL: no span has that many. */
 hidden void *span_claim(unsigned n, unsigned spread);
+/* Claims up to `most` runs of `n` pages from the free pages behind the caller's run, which has `n`
+ * too. Returns how many. They count as former blocks. */
+hidden unsigned span_claim_behind(const void *p, unsigned n, unsigned most);
 /* The first `n` pages of a new span: four claimed slices. `is_clean`: they read as zero. */
 hidden void *span_begin(void *base, bool is_clean, unsigned n);
 /* Ends the block, but the caller keeps its pages. Returns how many; `fatal` if `p` is no block. */
@@ -45,13 +57,23 @@ hidden unsigned span_end_block(void *p, const char *call);
 hidden void span_forget_block(void *p);
 /* The run is a block again. */
 hidden void span_renew_block(void *p, unsigned n);
-/* Gives back the pages of a former block. If that ends the span, returns it, and its slices are the
+/* Some pages of a span, all of them the caller's: one bit each. */
+typedef struct {
+  slab_t *span;
+  uint64_t pages;
+} span_part_t;
+/* The pages of a run. */
+static inline span_part_t span_part(const void *p, unsigned n) {
+  span_page_t at = span_page_at(p);
+  return (span_part_t){at.span, bits_run(at.page, n)};
+}
+/* Gives back the pages of former blocks. If that ends the span, returns it, and its slices are the
  * caller's; else NULL. */
-hidden slab_t *span_free(void *p, unsigned n);
+hidden slab_t *span_free(span_part_t part);
 /* Likewise, and the span's free pages go back to the system, unless they are pinned, fewer than
  * `least`, or claimed meanwhile. SPAN_REFUSED: the system keeps some. */
 typedef enum { SPAN_NOT_ASKED, SPAN_GIVEN, SPAN_REFUSED } span_outcome_t;
-hidden slab_t *span_free_to_system(void *p, unsigned n, unsigned least, span_outcome_t *outcome);
+hidden slab_t *span_free_to_system(span_part_t part, unsigned least, span_outcome_t *outcome);
 /* How many pages of an ended span may be in memory. */
 hidden unsigned span_touched(const slab_t *ended);
 /* The caller's run becomes one of `n` pages, if the pages behind it are free. */

@@ -10,7 +10,7 @@
 enum {
   SPREAD = 7,         /* spans from heap to heap, so that threads seldom meet at one word */
   SPANS_WAIT_MS = 16, /* after there was no memory for a span */
-  GIVEN_AT_ONCE = 8,  /* runs that a heap gives back to make room for one of any length */
+  MANY_RUNS = 16,     /* a heap that keeps so many gives back a part of them to make room */
 };
 
 static size_t pages_for(size_t size) { return (size + SPAN_PAGE - 1) >> SPAN_PAGE_SHIFT; }
@@ -31,23 +31,21 @@ static out_of_line void *begin_span(heap_t *h, unsigned n) {
 
 /* A limit counts those pages of a span that are in memory, but all pages of other slices. So the
  * heap keeps a span's slices only if both are the same. */
-static void give_run_back(heap_t *h, void *p, unsigned n) {
-  slab_t *ended = runs_give_back(h, p, n);
+static void give_part_back(heap_t *h, span_part_t part) {
+  slab_t *ended = runs_give_back(h, part);
   if (ended == NULL) return;
   if (h == NULL || span_touched(ended) != SPAN_PAGES) runs_release(ended);
   else magazine_put_run(h, ended, SPAN_SLICES, SPAN_SLICES, TOUCHED_ALL);
 }
 
-/* Does it keep too many to add `n` pages? With 0: does it keep too many as it is? */
-static bool keeps_too_many(const heap_t *h, unsigned n) {
-  return n == 0 ? h->own->kept_pages > h->own->pages_most : !runs_have_room(h, n);
-}
-
-/* If so, gives some back. The rest goes by and by. */
+/* Makes room for `n` pages. Of many runs a quarter goes, as the next frees will need room too. Runs
+ * that lie in one span cost one operation. */
 static void give_some_back(heap_t *h, unsigned n) {
-  for (int i = 0; i < GIVEN_AT_ONCE && h->keeps_pages && keeps_too_many(h, n); i++) {
-    run_t run = runs_take_any(h);
-    give_run_back(h, run_pages_at(run), run_page_count(run));
+  unsigned kept = bits_count(h->own->kept_runs), least = kept >= MANY_RUNS ? kept / 4 : 0;
+  for (int i = 0; i < RUNS_AT_ONCE && h->keeps_pages; i++) {
+    unsigned given = kept - bits_count(h->own->kept_runs);
+    if (given >= least && runs_have_room(h, n)) return;
+    give_part_back(h, runs_take_some(h, given < least ? least - given : 1));
   }
 }
 
@@ -58,17 +56,27 @@ static void *claim_paged(heap_t *h, unsigned n) {
   runs_count_free(h, -(int)n);
   if (likely(!budget_is_spent(0))) return runs_note_claimed(h, n), p;
   span_forget_block(p);
-  give_run_back(h, p, n);
+  give_part_back(h, span_part(p, n));
   return NULL;
+}
+
+/* Where bursts come and go, the heap also claims what the next blocks will need. */
+static out_of_line void claim_more(heap_t *h, char *p, unsigned n) {
+  unsigned most = runs_to_claim(h, n), runs = most != 0 ? span_claim_behind(p, n, most) : 0;
+  if (runs == 0) return;
+  runs_count_free(h, -(int)(runs * n));
+  runs_note_claimed(h, runs * n);
+  for (unsigned i = 1; i <= runs; i++) runs_put(h, p + bytes_in_pages(i * n), n);
 }
 
 void *paged_malloc(heap_t *h, size_t size, size_t alignment) {
   if (heap_tag(h) != NULL || !paged_fits(size, alignment)) return NULL;
   unsigned n = (unsigned)pages_for(size);
-  void *p = runs_take(h, &n);
+  void *p = runs_take(h, &n), *kept = p;
   if (p == NULL) p = claim_paged(h, n);
   if (p == NULL) p = begin_span(h, n);
   if (p == NULL) return NULL;
+  if (kept == NULL) claim_more(h, p, n);
   large_count(h, 1, bytes_in_pages(n));
   return p;
 }
@@ -76,22 +84,26 @@ void *paged_malloc(heap_t *h, size_t size, size_t alignment) {
 void paged_settle(heap_t *h) {
   size_t most = min_size(magazine_pages_most(h), PAGE_RUNS_KEPT * SPAN_MOST);
   h->own->pages_most = (uint16_t)most;
-  give_some_back(h, 0);
+  /* What is too much goes by and by. */
+  for (int i = 0; i < RUNS_AT_ONCE && h->keeps_pages && h->own->kept_pages > most; i++)
+    give_part_back(h, runs_take_some(h, 1));
 }
 
 /* Is there room for `n` pages, perhaps in place of others? */
 static out_of_line bool make_page_room(heap_t *h, unsigned n) {
-  runs_note_given(h, n);
   paged_settle(h);
+  unsigned before = h->own->kept_pages;
   if (n <= h->own->pages_most) give_some_back(h, n);
-  return runs_have_room(h, n);
+  bool has_room = runs_have_room(h, n);
+  runs_note_given(h, before - h->own->kept_pages + (has_room ? 0 : n));
+  return has_room;
 }
 
 void paged_free(heap_t *h, void *p, const char *call) {
   unsigned n = span_end_block(p, call);
   large_count(h, -1, 0 - bytes_in_pages(n));
-  if (h == NULL) return give_run_back(h, p, n);
-  if (unlikely(!runs_have_room(h, n)) && !make_page_room(h, n)) return give_run_back(h, p, n);
+  bool has_room = h != NULL && (likely(runs_have_room(h, n)) || make_page_room(h, n));
+  if (unlikely(!has_room)) return give_part_back(h, span_part(p, n));
   runs_put(h, p, n);
 }
 

@@ -81,12 +81,12 @@ void runs_settle(heap_t *h) {
   h->counts_pages = 0;
 }
 
-/* How the system has answered for the pages of the run's span. */
-static void note_outcome(const void *p, span_outcome_t outcome) {
+/* How the system has answered for the pages of a span. */
+static void note_outcome(const slab_t *s, span_outcome_t outcome) {
   static atomic32_t in_row; /* relaxed, both: a guess */
   static atomic64_t last;
   uint32_t before = atomic32_load_relaxed(&in_row);
-  uint64_t span = (uintptr_t)p / SPAN_SIZE;
+  uint64_t span = slab_base(s);
   bool is_refused = outcome == SPAN_REFUSED;
   if (outcome == SPAN_NOT_ASKED || (!is_refused && likely(before == 0))) return;
   uint32_t more = is_refused && atomic64_exchange_relaxed(&last, span) == span ? 1 : REFUSALS;
@@ -96,11 +96,11 @@ static void note_outcome(const void *p, span_outcome_t outcome) {
   atomic64_store_relaxed(&refused_pages, or_none(pages_in_memory()));
 }
 
-static out_of_line slab_t *give_to_system(void *p, unsigned n, unsigned least) {
+static out_of_line slab_t *give_to_system(span_part_t part, unsigned least) {
   span_outcome_t outcome;
-  if (pace_is_waiting(&refusals)) return span_free(p, n);
-  slab_t *ended = span_free_to_system(p, n, least, &outcome);
-  note_outcome(p, outcome);
+  if (pace_is_waiting(&refusals)) return span_free(part);
+  slab_t *ended = span_free_to_system(part, least, &outcome);
+  note_outcome(part.span, outcome);
   return ended;
 }
 
@@ -115,14 +115,14 @@ static unsigned least_of(heap_t *h) {
   return h->own->least_to_go;
 }
 
-static slab_t *give_pages_back(heap_t *h, void *p, unsigned n, unsigned least) {
-  slab_t *ended = unlikely(least != 0) ? give_to_system(p, n, least) : span_free(p, n);
-  runs_count_free(h, (int)n - (ended != NULL ? SPAN_PAGES : 0));
+static slab_t *give_pages_back(heap_t *h, span_part_t part, unsigned least) {
+  slab_t *ended = unlikely(least != 0) ? give_to_system(part, least) : span_free(part);
+  runs_count_free(h, (int)bits_count(part.pages) - (ended != NULL ? SPAN_PAGES : 0));
   return ended;
 }
 
-slab_t *runs_give_back(heap_t *h, void *p, unsigned n) {
-  return give_pages_back(h, p, n, least_of(h));
+slab_t *runs_give_back(heap_t *h, span_part_t part) {
+  return give_pages_back(h, part, least_of(h));
 }
 
 void runs_release(slab_t *ended) {
@@ -184,13 +184,18 @@ static void count_pages(heap_t *h, unsigned n) { /* modulo 2^16 */
   h->keeps_pages = h->own->kept_pages != 0;
 }
 
-/* `link`: the byte that holds its slot's number. */
-static inline run_t take_linked(heap_t *h, uint8_t *link) {
+static void set_before(run_t *run, unsigned before) {
+  *run = (run_t)run_pages_at(*run) | before << RUN_COUNT_BITS | run_page_count(*run);
+}
+
+static inline run_t take_from_slot(heap_t *h, unsigned at) {
   heap_own_t *own = h->own;
-  unsigned at = *link - 1u;
   run_t run = own->page_runs[at];
-  unsigned level = run_page_count(run) - SPAN_LEAST;
-  *link = own->next_run[at];
+  unsigned level = run_page_count(run) - SPAN_LEAST, before = run_before(run);
+  uint8_t next = own->next_run[at];
+  if (next != 0) set_before(&own->page_runs[next - 1], before);
+  if (before != 0) own->next_run[before - 1] = next;
+  else own->first_run[level] = next;
   if (own->first_run[level] == 0) own->kept_lengths &= ~((uint32_t)1 << level);
   own->kept_runs &= ~((uint32_t)1 << at);
   count_pages(h, 0 - run_page_count(run));
@@ -198,20 +203,17 @@ static inline run_t take_linked(heap_t *h, uint8_t *link) {
 }
 
 static run_t take_of_length(heap_t *h, unsigned level) {
-  return take_linked(h, &h->own->first_run[level]);
-}
-
-static run_t take_from_slot(heap_t *h, unsigned at) {
-  uint8_t *link = &h->own->first_run[run_page_count(h->own->page_runs[at]) - SPAN_LEAST];
-  while (*link != at + 1) link = &h->own->next_run[*link - 1u]; /* Bound: PAGE_RUNS_KEPT */
-  return take_linked(h, link);
+  return take_from_slot(h, h->own->first_run[level] - 1u);
 }
 
 static void put_in_slot(heap_t *h, unsigned at, run_t run) {
   heap_own_t *own = h->own;
   unsigned level = run_page_count(run) - SPAN_LEAST;
+  uint8_t next = own->first_run[level];
+  set_before(&run, 0);
+  if (next != 0) set_before(&own->page_runs[next - 1], at + 1);
   own->page_runs[at] = run;
-  own->next_run[at] = own->first_run[level];
+  own->next_run[at] = next;
   own->first_run[level] = (uint8_t)(at + 1);
   own->kept_lengths |= (uint32_t)1 << level;
   own->kept_runs |= (uint32_t)1 << at;
@@ -219,11 +221,18 @@ static void put_in_slot(heap_t *h, unsigned at, run_t run) {
 }
 
 /* Takes the slots in turn. */
-run_t runs_take_any(heap_t *h) {
-  uint32_t runs = h->own->kept_runs, from_next = runs & ALL_RUNS << h->own->next_run_slot;
-  unsigned at = bits_lowest(from_next != 0 ? from_next : runs);
-  h->own->next_run_slot = (uint8_t)((at + 1) % PAGE_RUNS_KEPT);
-  return take_from_slot(h, at);
+out_of_line span_part_t runs_take_some(heap_t *h, unsigned most) {
+  span_part_t all = {NULL, 0};
+  for (; most != 0 && h->own->kept_runs != 0; most--) { /* Bound: PAGE_RUNS_KEPT */
+    uint32_t from_next = h->own->kept_runs & ALL_RUNS << h->own->next_run_slot;
+    unsigned at = bits_lowest(from_next != 0 ? from_next : h->own->kept_runs);
+    span_part_t part = run_part(h->own->page_runs[at]);
+    if (all.pages != 0 && part.span != all.span) break;
+    h->own->next_run_slot = (uint8_t)((at + 1) % PAGE_RUNS_KEPT);
+    take_from_slot(h, at);
+    all = (span_part_t){part.span, all.pages | part.pages};
+  }
+  return all;
 }
 
 static unsigned much_missed(const heap_t *h) {
@@ -249,6 +258,13 @@ void runs_note_claimed(heap_t *h, unsigned n) {
     own->missed_doublings++;
 }
 
+/* Near a limit none: the limit would count pages that had gone back, and that nobody uses yet. */
+unsigned runs_to_claim(const heap_t *h, unsigned n) {
+  size_t pages = min_size(h->own->missed_pages + h->own->more_pages, h->own->pages_most);
+  if (pages < 2 * n || h->keeps_pages || budget_is_tight() || budget_is_spent(SPAN_SIZE)) return 0;
+  return (unsigned)min_size(RUNS_AT_ONCE, pages / n) - 1;
+}
+
 void runs_put(heap_t *h, void *p, unsigned n) {
   ASSERT(h->own->kept_runs != ALL_RUNS);
   put_in_slot(h, bits_lowest(~h->own->kept_runs), (uintptr_t)p | n);
@@ -270,7 +286,7 @@ static void give_all_pages_back(heap_t *h) {
   unsigned least = least_to_go();
   while (h->keeps_pages) { /* Bound: PAGE_RUNS_KEPT */
     run_t run = take_of_length(h, bits_lowest(h->own->kept_lengths));
-    slab_t *ended = give_pages_back(h, run_pages_at(run), run_page_count(run), least);
+    slab_t *ended = give_pages_back(h, run_part(run), least);
     if (ended != NULL) runs_release(ended);
   }
 }
@@ -311,12 +327,14 @@ void runs_recount(heap_t *h) {
 }
 
 static unsigned pages_of_length(const heap_t *h, unsigned level, uint32_t *seen) {
-  unsigned pages = 0;
+  unsigned pages = 0, before = 0;
   /* Bound: PAGE_RUNS_KEPT, as none is seen twice */
   for (unsigned next = h->own->first_run[level]; next != 0; next = h->own->next_run[next - 1]) {
     run_t run = h->own->page_runs[next - 1];
     HOLDS(R3, span_was_freed(run_pages_at(run)));
     HOLDS(R4, run_page_count(run) == level + SPAN_LEAST && (*seen >> (next - 1) & 1) == 0);
+    HOLDS(R4, run_before(run) == before);
+    before = next;
     *seen |= (uint32_t)1 << (next - 1);
     pages += run_page_count(run);
   }

@@ -15,27 +15,40 @@
 #include "../slab/span.h"
 #include "heap.h"
 
-/* A kept run may serve a request that is shorter by this part. */
-enum { RUN_MORE_PART = 8 };
+enum {
+  RUN_MORE_PART = 8, /* a kept run may serve a request that is shorter by this part */
+  RUNS_AT_ONCE = 16, /* the most that one call claims, or gives back */
+};
 
 #define ALL_RUNS UINT32_MAX /* a bit for each of PAGE_RUNS_KEPT */
 _Static_assert(PAGE_RUNS_KEPT == 32, "the bits of a word");
 
-/* An address, with the number of pages in its low bits. */
+/* An address. Its low bits hold the number of pages, and above that the slot of the run before it
+ * on the list of its length, counted from 1. 0: it is the first. */
 typedef uintptr_t run_t;
+enum { RUN_COUNT_BITS = 6, RUN_COUNT = (1 << RUN_COUNT_BITS) - 1 };
+_Static_assert((int)SPAN_MOST <= (int)RUN_COUNT, "bits for the count");
+_Static_assert((int)PAGE_RUNS_KEPT < SPAN_PAGE >> RUN_COUNT_BITS, "bits for the slot");
 static inline void *run_pages_at(run_t run) { return (void *)(run & ~(run_t)(SPAN_PAGE - 1)); }
-static inline unsigned run_page_count(run_t run) { return run & (SPAN_PAGE - 1); }
+static inline unsigned run_page_count(run_t run) { return run & RUN_COUNT; }
+static inline unsigned run_before(run_t run) { return (run & (SPAN_PAGE - 1)) >> RUN_COUNT_BITS; }
+static inline span_part_t run_part(run_t run) {
+  return span_part(run_pages_at(run), run_page_count(run));
+}
 
 /* May `n` more pages be kept, by `pages_most`? */
 static inline bool runs_have_room(const heap_t *h, unsigned n) {
   return h->own->kept_runs != ALL_RUNS && h->own->kept_pages + n <= h->own->pages_most;
 }
-/* Any kept run; there must be one. It belongs to the caller. */
-hidden run_t runs_take_any(heap_t *h);
-/* The heap had no room for `n` pages. Once it has missed many, it gives up other things. */
+/* Up to `most` kept runs of one span, now the caller's; there must be one. */
+hidden span_part_t runs_take_some(heap_t *h, unsigned most);
+/* For want of room, `n` pages went back. A heap that has missed many gives up other things. */
 hidden void runs_note_given(heap_t *h, unsigned n);
 /* It had none of `n` pages that it needs. If it has given some back, it should have kept them. */
 hidden void runs_note_claimed(heap_t *h, unsigned n);
+/* How many more runs of `n` pages it should claim now: none, unless it keeps no run and has given
+ * back what it needs again. */
+hidden unsigned runs_to_claim(const heap_t *h, unsigned n);
 hidden void runs_put(heap_t *h, void *p, unsigned n); /* needs room */
 /* A run of `*n` pages or up to an eighth more, now a block; sets `*n` to its length. NULL: none. */
 hidden void *runs_take(heap_t *h, unsigned *n);
@@ -45,9 +58,9 @@ hidden void runs_recount(heap_t *h);             /* like magazine_recount */
 /* So many more pages of spans are free, or fewer if below 0. */
 hidden void runs_count_free(heap_t *h, int pages);
 hidden void runs_settle(heap_t *h); /* adds its own count to the sum */
-/* The pages of a former block go back to their span. Returns the span if it has ended, as span_free
+/* The pages of former blocks go back to their span. Returns the span if it has ended, as span_free
  * does. */
-hidden slab_t *runs_give_back(heap_t *h, void *p, unsigned n);
+hidden slab_t *runs_give_back(heap_t *h, span_part_t part);
 /* The slices of a span that has ended go to their arena. */
 hidden void runs_release(slab_t *ended);
 /* Under a hard limit: would `size` bytes fit once the free pages of all spans, and what the heap

@@ -24,19 +24,63 @@ TEST(runs, a_run_that_was_freed_is_handed_out_again_and_its_span_is_not_asked, "
 
 TEST(runs, so_many_are_kept_and_so_many_pages_and_all_go_on_request, "R3") {
   core_option(OPTION_magazine, KiB(192));
-  heap_t *h = may_keep_pages();
+  heap_t *h = may_keep_pages_later();
   char *p[PAGE_RUNS_KEPT + 1];
   for (unsigned i = 0; i < ARRAY_LENGTH(p); i++) p[i] = of_pages(6);
   char *longest = of_pages(SPAN_MOST), *wall = of_pages(SPAN_MOST);
+  h->own->more_pages = PAGE_RUNS_KEPT * SPAN_MOST;
   for (unsigned i = 0; i < PAGE_RUNS_KEPT; i++) fast_free(p[i]);
   CHECK(h->own->kept_runs == ALL_RUNS && !is_free_page(p[0]));
   fast_free(p[PAGE_RUNS_KEPT]);
-  CHECK(h->own->kept_runs == ALL_RUNS && is_free_page(p[0]));
+  CHECK_EQ(bits_count(h->own->kept_runs), PAGE_RUNS_KEPT * 3u / 4 + 1); /* several made room */
+  CHECK(is_free_page(p[0]));
   fast_free(longest);
-  CHECK(h->own->kept_pages > 192 - 6 && h->own->kept_pages <= 192 && !is_free_page(longest));
+  CHECK(h->own->kept_pages > 192 * 3 / 4 && h->own->kept_pages <= 192 && !is_free_page(longest));
   fast_free(wall);
-  CHECK(h->own->kept_pages > 192 - SPAN_MOST && h->own->kept_pages <= 192);
+  CHECK(h->own->kept_pages > 192 * 3 / 4 - SPAN_MOST && h->own->kept_pages <= 192);
   check_nothing_lost();
+}
+
+/* Frees blocks of five pages and allocates them again; `pages` of their spans change with so many
+ * swaps as there are runs in a row. */
+enum { BURST = 200 };
+static uint64_t burst(char **p) {
+  uint64_t spans_changed = 0;
+  for (int i = 0; i < BURST; i++) fast_free(p[i]);
+  for (int i = 0; i < BURST; i++) {
+    uint16_t kept = my_heap()->own->kept_pages;
+    p[i] = of_pages(5);
+    memset(p[i], i, (size_t)5 * PAGE);
+    spans_changed += my_heap()->own->kept_pages >= kept;
+  }
+  return spans_changed;
+}
+TEST(runs, where_bursts_come_and_go_a_claim_takes_what_the_next_blocks_need, "R3 R4") {
+  static char *p[BURST];
+  heap_t *h = may_keep_pages_later();
+  for (int i = 0; i < BURST; i++) p[i] = of_pages(5);
+  CHECK_EQ(h->own->kept_pages, 0u); /* what only grows claims nothing ahead */
+  burst(p);
+  CHECK_LE(burst(p), (uint64_t)BURST / 5);
+  for (int i = 0; i < BURST; i++) CHECK_BYTES(p[i], i, (size_t)5 * PAGE);
+  CHECK(runs_are_valid(h));
+  for (int i = 0; i < BURST; i++) fast_free(p[i]);
+  check_nothing_lost();
+}
+
+TEST(runs, at_the_limit_nothing_is_claimed_ahead, "") {
+  static char *p[BURST];
+  heap_t *h = may_keep_pages_later();
+  for (int i = 0; i < BURST; i++) p[i] = of_pages(5);
+  burst(p);
+  for (int i = 0; i < BURST; i++) fast_free(p[i]);
+  while (h->keeps_pages) of_pages(5);
+  core_option(OPTION_memory_limit, (long)committed() * SLICE_SIZE);
+  CHECK_GE(h->own->more_pages, 10u);
+  for (int i = 0; i < SPAN_PAGES / 5; i++) {
+    of_pages(5);
+    CHECK(!h->keeps_pages);
+  }
 }
 
 TEST(runs, a_thread_keeps_no_more_pages_than_option_magazine_allows, "R3") {
@@ -135,10 +179,9 @@ TEST(runs, what_a_thread_may_keep_its_heap_s_next_thread_has_to_earn, "") {
 }
 
 TEST(runs, one_that_is_longer_than_all_that_may_be_kept_takes_no_other_s_place, "") {
-  heap_t *h = may_keep_pages();
+  heap_t *h = may_keep_pages_later();
   char *p = of_pages(10), *longer = of_pages(32), *wall = of_pages(5);
   core_option(OPTION_magazine, KiB(64));
-  h->own->more_pages = 0;
   heap_do_due(h);
   fast_free(p), fast_free(longer);
   CHECK_EQ(h->own->kept_pages, 10u);
@@ -155,9 +198,10 @@ TEST(runs, all_threads_together_keep_so_much_and_each_a_slice_s_worth, "") {
 }
 
 TEST(runs, of_those_that_are_hardly_longer_the_shortest_will_do, "R4") {
-  heap_t *h = may_keep_pages();
+  heap_t *h = may_keep_pages_later();
   char *longest = of_pages(31), *longer = of_pages(30), *short_one = of_pages(7);
   char *wall = of_pages(5);
+  h->own->more_pages = PAGE_RUNS_KEPT * SPAN_MOST;
   fast_free(longest), fast_free(longer), fast_free(short_one);
   char *p = of_pages(27), *q = of_pages(28), *r = of_pages(6);
   CHECK_EQ(p, longer);

@@ -28,7 +28,7 @@ static void release(slab_t *ended) {
 static void put(void *p) {
   if (p == NULL) return;
   write_to(p);
-  release(span_free(p, span_end_block(p, "a scenario")));
+  release(span_free(span_part(p, span_end_block(p, "a scenario"))));
 }
 
 static void claim_and_put(unsigned n) {
@@ -151,11 +151,12 @@ static void rest_little_thread(unsigned me) {
 
 /* One that is freed takes what is free beside it out of memory. */
 static void put_to_system(unsigned me) {
-  bool is_refused;
+  span_outcome_t outcome;
   void *p = held[me];
   held[me] = NULL;
   write_to(p);
-  release(span_free_to_system(p, span_end_block(p, "a scenario"), 1, &is_refused));
+  span_part_t part = span_part(p, span_end_block(p, "a scenario"));
+  release(span_free_to_system(part, 1, &outcome));
 }
 static void to_system_thread(unsigned me) {
   if (me == 0) claim_and_put(SHORT);
@@ -170,7 +171,7 @@ static void rest_again_before(void) {
   void *six = span_claim(6, 0);
   held[4] = span_claim(5, 0);
   span_forget_block(six);
-  span_free(six, 6);
+  span_free(span_part(six, 6));
 }
 static void rest_again_thread(unsigned me) {
   if (me == 1) return rest_thread(me);

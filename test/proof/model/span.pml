@@ -4,7 +4,7 @@
  * Stands for, in src/slab/span.c: room_of set_level clear_level note_new_room claim_run_in_span
  * and in src/slab/span.c: claim_run_in_group claim_run_in_arena span_claim span_begin end_if_free
  * and in src/slab/span.c: give_back_run span_free span_free_to_system claim_behind
- * and in src/slab/span.c: span_resize purge_one
+ * and in src/slab/span.c: span_claim_behind span_resize purge_one
  * and in src/arena/hint.h: hint_set_part hint_set hint_clear hint_any
  *
  * SPANS spans of PAGES pages, number s in group s % GROUPS of one arena; runs have LEAST to MOST

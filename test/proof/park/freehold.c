@@ -378,6 +378,9 @@ static void of_many_slabs(void) {
   let_go(0, SOME, 1);
 }
 
+static void use_much(void) {
+  for (int i = 0; i < 3; i++) get(MIB(31));
+}
 /* Blocks of one slab of another heap, in a process that looks for huge pages; so many more of it
  * wait in a chain, or were published. */
 static void of_other(unsigned before) {
@@ -385,7 +388,7 @@ static void of_other(unsigned before) {
   size = 48;
   count = OWNED_AT_LAST + before + SOME;
   in_helper(allocate);
-  for (int i = 0; i < 3; i++) get(MIB(31));
+  in_helper(use_much);
   free_some(OWNED_AT_LAST, OWNED_AT_LAST + before, 1);
   for (unsigned i = 0; i < SOME; i++) block[i] = block[OWNED_AT_LAST + before + i];
 }
@@ -823,6 +826,22 @@ static void last_run_to_free(void) {
   own(KIB(128), 9);
   for (unsigned i = 1; i < 9; i++) put(block[i]);
   release(block[0]);
+}
+/* Bursts of more runs than a heap keeps. A free then gives several back. Once none is left, malloc
+ * claims several. */
+enum { BURST = 72, KEPT = 32 };
+static void run_to_free_in_burst(void) {
+  own(KIB(20), BURST);
+  for (unsigned i = 1; i <= KEPT; i++) put(block[i]), block[i] = NULL;
+  release(block[0]);
+}
+static void run_next_in_burst(void) {
+  own(KIB(20), BURST);
+  for (unsigned i = 0; i < BURST; i++) put(block[i]), block[i] = NULL;
+  unsigned i = 0;
+  while (oracle_keeps_runs()) block[i++] = get(KIB(20));
+  while (!oracle_keeps_runs()) block[i++] = get(KIB(20)); /* until small holes are filled */
+  while (oracle_keeps_runs()) block[i++] = get(KIB(20));
 }
 /* 2 MiB of runs for which the heap had no room: with the last one it gives up other things. */
 enum { MUCH_GIVEN = 16 };
@@ -2380,6 +2399,8 @@ const operation_t freehold_operations[] = {
   {"malloc-run-gone", malloc_one, gone_run_next, hold_one, "magazine:0,purge_budget:0", 0},
   {"malloc-run-no-magazine", malloc_one, run_next, hold_one, "magazine:0", 0},
   {"malloc-run-kept", malloc_one, run_kept, hold_one, NULL, 0},
+  {"malloc-run-in-burst", malloc_one, run_next_in_burst, hold_one, NULL, 0},
+  {"free-run-in-burst", free_first, run_to_free_in_burst, NULL, NULL, 0},
   {"malloc-run-elsewhere", malloc_one, run_not_where_it_is_said, hold_one, "magazine:64K", 0},
   {"free-run", free_first, run_to_free, NULL, "magazine:64K", 0},
   {"free-run-no-magazine", free_first, run_to_free, NULL, "magazine:0", 0},

@@ -243,6 +243,7 @@ void oracle_note_other_window(void) {
   ((heap_here_t *)(library_tls() + fh.heap_here))->window = WINDOW_NONE;
 }
 void oracle_note_look_at_runs_due(void) { own_heap()->own->looks_left = 0; }
+bool oracle_keeps_runs(void) { return own_heap()->keeps_pages; }
 void oracle_note_crowded(unsigned frees) {
   own_heap()->aside->crowded = (uint16_t)(CROWDED_MOST - frees);
 }

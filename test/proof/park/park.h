@@ -303,6 +303,7 @@ void oracle_go_on_taking(void);
 void oracle_note_other_window(void);
 /* The next free of a run looks how many pages are free. */
 void oracle_note_look_at_runs_due(void);
+bool oracle_keeps_runs(void); /* does the thread's heap keep any? */
 /* Of the caller's own heap. Its outbox gets wide, or takes chains again, when so many more frees
  * have found no slot; it is wide; the next refill ends it. */
 void oracle_note_crowded(unsigned frees);

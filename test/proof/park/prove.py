@@ -393,7 +393,7 @@ def is_of_parents(line, functions):
                           "heap_end_parents", "parents_are_due", "users_parents_sought",
                           "repair", "sleepers_end_parents",
                           "sleepers_end_parents.part.0"} or
-            line.strip().startswith("users_keep(number); /* whoever took it"))
+            line.strip().startswith("users_keep(number); /* as the thread that"))
 
 def is_reserved(line, functions):
     """Or refused where none are; or of a window that holds others' memory as well."""
