@@ -261,7 +261,8 @@ typedef bool fh_visitor_t(void *block, size_t usable, void *context);
 
 /* Visits the live blocks of `heap`, or of the whole process if heap is NULL; true if the visitor
  * never said stop. Blocks that other threads allocate or free meanwhile may or may not be seen.
- * Blocks freed before are not seen. Memory is never unmapped during the visit unless another thread
+ * Blocks freed before are not seen, except perhaps the last eight that another thread freed while
+ * it was alone in the process. Memory is never unmapped during the visit unless another thread
  * frees it. The visit of a heap looks only at that heap's slabs, unless another call is allocating
  * from it or visiting it: then it looks at all slabs of the process. Ours. */
 FH_API bool fh_heap_visit(fh_heap_t *heap, fh_visitor_t *visitor, void *context);

@@ -141,9 +141,11 @@ static bool is_alone(const heap_t *h) {
 }
 
 /* Other threads that go on allocating would miss what a wide outbox holds back. Nobody takes it
- * from a handler's heap. A thread that asks for its bytes would wait for all slots. */
+ * from a handler's heap. A thread that asks for its bytes would wait for all slots. The secure
+ * grade has no links in clear among the program's slices. */
 static bool may_be_wide(const heap_t *h) {
-  return is_alone(h) && !slab_thread.is_asked && !budget_is_tight() && heap_tag(h) == NULL;
+  return !SECURE && is_alone(h) && !slab_thread.is_asked && !budget_is_tight() &&
+         heap_tag(h) == NULL;
 }
 
 static void begin_closing(heap_t *h) {
@@ -258,6 +260,7 @@ static void begin_wide(heap_t *h) {
   void *wide = magazine_claim(h, n, 1, 0, &is_clean);
   if (wide == NULL) return;
   if (!users_are_known()) users_make(); /* so that a taker finds the heap if its thread sleeps */
+  *arena_touched_last(wide, n) = TOUCHED_ALL;
   if (!is_clean) memset(wide, 0, n << SLICE_SHIFT);
   memset(a->fetched, 0, sizeof a->fetched);
   a->wide_at = 0;

@@ -223,6 +223,27 @@ TEST(outbox, each_refill_empties_some_slots_of_a_wide_outbox_until_it_is_none, "
   CHECK(h->put_off == 0 && heap_is_valid(h));
 }
 
+TEST(outbox, blocks_of_any_size_end_it, "") {
+  static const size_t sizes[] = {3000, 20000, 200000, 20 << 20};
+  for (size_t i = 0; i < ARRAY_LENGTH(sizes); i++) {
+    int freed = free_until_wide(0), most = 100 * WIDE_LEAST / WIDE_STEP;
+    while (outbox_is_wide(my_heap()) && --most != 0) {
+      void *p = fast_malloc(sizes[i]);
+      if (sizes[i] > SMALL_MOST) fast_free(p);
+    }
+    CHECK(!outbox_is_wide(my_heap()));
+    free_the_rest(freed);
+    kept[0] = NULL;
+  }
+}
+
+TEST(outbox, the_slices_of_a_wide_outbox_count_as_touched, "A4") {
+  free_until_wide(0);
+  batch_t *slots = outbox_slots(my_heap());
+  size_t n = (outbox_slot_count(my_heap()) * sizeof *slots) >> SLICE_SHIFT;
+  CHECK_EQ(*arena_touched_last(slots, n), TOUCHED_ALL);
+}
+
 TEST(outbox, a_wide_outbox_that_ends_takes_no_new_chains_and_goes_on_if_nothing_is_allocated, "") {
   int freed = free_until_wide(0);
   heap_t *h = my_heap();
