@@ -58,7 +58,7 @@ static always_inline void *allocate_once(heap_t *h, unsigned c, size_t size, siz
     if (block != NULL) return block;
   }
   if (c != 0) return heap_malloc_class(h, c);
-  if (unlikely(h->put_off != 0) && outbox_is_wide(h)) outbox_close(h);
+  if (unlikely(h->put_off != 0)) outbox_close_wide(h);
   void *block = paged_malloc(h, size, alignment);
   if (block == NULL) block = large_malloc(h, size, alignment);
   if (is_programs && unlikely(sample_was_started()) && block != NULL)

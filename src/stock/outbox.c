@@ -288,6 +288,11 @@ void outbox_close(heap_t *h) {
   outbox_step(h);
 }
 
+void outbox_close_wide(heap_t *h) {
+  if (outbox_is_wide(h)) return outbox_close(h);
+  h->aside->crowded = 0;
+}
+
 void outbox_reclaim(heap_t *h, slab_t *s) {
   if (h->put_off == 0 || !outbox_is_wide(h)) return;
   batch_t *b = outbox_batch(h, slab_base(s));

@@ -92,6 +92,8 @@ hidden void outbox_put_fetched(heap_t *h);
 hidden void outbox_step(heap_t *h);
 /* The same for a heap that allocates: a wide outbox takes no new chains, and ends by and by. */
 hidden void outbox_close(heap_t *h);
+/* Likewise, but a narrow outbox keeps its chains; it has some. */
+hidden void outbox_close_wide(heap_t *h);
 hidden void outbox_flush(heap_t *h); /* publishes everything; the outbox is not wide then */
 /* The heap has come to own a slab: the blocks of the slab's chain go back to it. */
 hidden void outbox_reclaim(heap_t *h, slab_t *s);

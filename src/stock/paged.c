@@ -42,10 +42,10 @@ static void give_part_back(heap_t *h, span_part_t part) {
  * that lie in one span cost one operation. */
 static void give_some_back(heap_t *h, unsigned n) {
   unsigned kept = bits_count(h->own->kept_runs), least = kept >= MANY_RUNS ? kept / 4 : 0;
-  for (int i = 0; i < RUNS_AT_ONCE && h->keeps_pages; i++) {
-    unsigned given = kept - bits_count(h->own->kept_runs);
+  for (unsigned given = 0; given < RUNS_AT_ONCE && h->keeps_pages;) { /* Bound: that */
     if (given >= least && runs_have_room(h, n)) return;
     give_part_back(h, runs_take_some(h, given < least ? least - given : 1));
+    given = kept - bits_count(h->own->kept_runs);
   }
 }
 
@@ -65,6 +65,8 @@ static out_of_line void claim_more(heap_t *h, char *p, unsigned n) {
   unsigned most = runs_to_claim(h, n), runs = most != 0 ? span_claim_behind(p, n, most) : 0;
   if (runs == 0) return;
   runs_count_free(h, -(int)(runs * n));
+  if (unlikely(budget_is_spent(0)))
+    return give_part_back(h, span_part(p + bytes_in_pages(n), runs * n));
   runs_note_claimed(h, runs * n);
   for (unsigned i = 1; i <= runs; i++) runs_put(h, p + bytes_in_pages(i * n), n);
 }

@@ -306,6 +306,7 @@ void runs_empty(heap_t *h) {
 void runs_move(heap_t *to, heap_t *from) {
   ASSERT(!to->keeps_pages);
   runs_settle(from);
+  forget_most(from->own);
   if (!from->keeps_pages) return; /* its page may be untouched */
   to->own->kept_runs = from->own->kept_runs;
   memcpy(to->own->page_runs, from->own->page_runs, sizeof to->own->page_runs);

@@ -17,7 +17,7 @@
 
 enum {
   RUN_MORE_PART = 8, /* a kept run may serve a request that is shorter by this part */
-  RUNS_AT_ONCE = 16, /* the most that one call claims, or gives back */
+  RUNS_AT_ONCE = 16, /* the most that one call claims, or gives back to make room */
 };
 
 #define ALL_RUNS UINT32_MAX /* a bit for each of PAGE_RUNS_KEPT */

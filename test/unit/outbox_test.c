@@ -237,6 +237,16 @@ TEST(outbox, blocks_of_any_size_end_it, "") {
   }
 }
 
+TEST(outbox, one_that_allocates_larger_blocks_now_and_then_does_not_get_wide, "") {
+  in_thread(allocate, &wide_size, true);
+  my_heap()->aside->put_off_more = PUT_OFF_MORE;
+  for (int i = 0; i < MANY; i++) {
+    fast_free(kept[i * 173 % MANY]);
+    if (i % 500 == 0) fast_malloc(20000);
+    CHECK(!outbox_is_wide(my_heap()));
+  }
+}
+
 TEST(outbox, the_slices_of_a_wide_outbox_count_as_touched, "A4") {
   free_until_wide(0);
   batch_t *slots = outbox_slots(my_heap());

@@ -35,6 +35,29 @@ TEST(span, the_span_whose_longest_run_is_least_is_taken, "R2") {
   check_nothing_lost();
 }
 
+TEST(span, runs_behind_one_are_claimed_as_far_as_the_span_goes, "R1 R2") {
+  char *a = of_pages(20), *b = of_pages(6), *c = of_pages(7), *d = of_pages(31);
+  size_t run = (size_t)6 * PAGE;
+  slab_t *s = span_around(a);
+  CHECK(free_pages(a) == 0 && span_claim_behind(b, 6, 9) == 0 && span_claim_behind(d, 31, 1) == 0);
+  fast_free(c);
+  keep_nothing();
+  CHECK_EQ(span_claim_behind(b, 6, 9), 1u); /* one page is left over */
+  CHECK(span_was_freed(b + run) && span_is_valid(s));
+  CHECK_NULL(span_free(span_part(b + run, 6)));
+  fast_free(d);
+  keep_nothing();
+  CHECK_EQ(span_claim_behind(b, 6, 2), 2u);
+  CHECK(span_was_freed(b + 2 * run) && !span_was_freed(b + 3 * run) && span_is_valid(s));
+  CHECK_NULL(span_free(span_part(b + run, 12)));
+  CHECK_EQ(span_claim_behind(b, 6, 9), 6u); /* to the last page but two */
+  CHECK(span_is_valid(s));
+  EXPECT_ABORT(fast_free(b + run), "double free");
+  CHECK_NULL(span_free(span_part(b + run, 36)));
+  fast_free(a), fast_free(b);
+  check_nothing_lost();
+}
+
 TEST(span, what_is_no_live_block_is_refused, "R1") {
   char *p = of_pages(9), *wall = of_pages(5);
   EXPECT_ABORT(fast_free(p + 1), "invalid pointer");

@@ -504,6 +504,14 @@ static void wide_with_chains(void) {
   of_other(12);
   size = 700;
 }
+static void wide_and_larger_next(void) {
+  wide_with_chains();
+  size = KIB(20);
+}
+static void chain_and_larger_next(void) {
+  two_in_one_slot();
+  size = KIB(20);
+}
 static void wide_with_its_end(void) {
   wide_with_chains();
   oracle_note_wide_ends();
@@ -834,6 +842,11 @@ static void run_to_free_in_burst(void) {
   own(KIB(20), BURST);
   for (unsigned i = 1; i <= KEPT; i++) put(block[i]), block[i] = NULL;
   release(block[0]);
+}
+static void run_to_free_of_too_many(void) {
+  run_to_free_in_burst();
+  if (!api.option_set("magazine", 0)) park_fail("no bound");
+  oracle_note_look_due();
 }
 static void run_next_in_burst(void) {
   own(KIB(20), BURST);
@@ -2309,6 +2322,8 @@ const operation_t freehold_operations[] = {
   {"free-wide-beside-another", free_sixteen, wide_beside_another, NULL, NULL, 0},
   {"free-wide-in-one-slot", free_first, wide_and_two_in_one_slot, NULL, NULL, 0},
   {"malloc-closes-wide", malloc_one, wide_with_chains, hold_one, NULL, 0},
+  {"malloc-run-closes-wide", malloc_one, wide_and_larger_next, hold_one, NULL, 0},
+  {"malloc-run-with-chain", malloc_one, chain_and_larger_next, hold_one, NULL, 0},
   {"malloc-ends-wide", malloc_one, wide_with_its_end, hold_one, NULL, 0},
   {"malloc-reclaims-wide", malloc_one, wide_and_slab_to_take, hold_one, NULL, 0},
   {"collect-wide", collect_hard, wide_with_chains, NULL, NULL, 0},
@@ -2401,6 +2416,7 @@ const operation_t freehold_operations[] = {
   {"malloc-run-kept", malloc_one, run_kept, hold_one, NULL, 0},
   {"malloc-run-in-burst", malloc_one, run_next_in_burst, hold_one, NULL, 0},
   {"free-run-in-burst", free_first, run_to_free_in_burst, NULL, NULL, 0},
+  {"free-run-keeps-too-many", free_first, run_to_free_of_too_many, NULL, NULL, 0},
   {"malloc-run-elsewhere", malloc_one, run_not_where_it_is_said, hold_one, "magazine:64K", 0},
   {"free-run", free_first, run_to_free, NULL, "magazine:64K", 0},
   {"free-run-no-magazine", free_first, run_to_free, NULL, "magazine:0", 0},
