@@ -509,7 +509,8 @@ static void wide_and_larger_next(void) {
   size = KIB(20);
 }
 static void chain_and_larger_next(void) {
-  two_in_one_slot();
+  in_helper(allocate_in_one_slot);
+  put(block[1]);
   size = KIB(20);
 }
 static void wide_with_its_end(void) {
