@@ -91,7 +91,7 @@ typedef struct {
   };
   uintptr_t wide;              /* the slots of a wide outbox, or 0; with BIN_CLOSED: outbox.h */
   uint16_t wide_last, wide_at; /* number of the last slot; the slot to look at next */
-  uint16_t crowded; /* frees that found another slab's chain, since a bin was last refilled */
+  uint16_t crowded;            /* frees that met another slab's chain since a slow malloc */
   uint8_t fetches;             /* modulo FETCHES: the place of the next block */
   uint8_t is_closing : 1;      /* the wide outbox takes no new chains */
   uint8_t put_off_more : 7;    /* how many more chains may wait */
