@@ -1,6 +1,6 @@
 /* lanes.h - a first-class heap, and what its lanes have together                     layer 5: stock
  * Owns:    fh_heap_t, whose `quota` heaps.c sets.   Called by: large.c, refill.c, firstclass.c.
- *          Calls: nothing.
+ *          Calls: index.
  * Threads: any that may use the heap. The lanes' counts are relaxed words: threads that allocate at
  *          the same moment may each pass the quota by what they asked for.
  * Sync:    S-lanes (firstclass.c). */

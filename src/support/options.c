@@ -246,7 +246,7 @@ static void note_mistake(options_loading_t *loading) {
   if (!atomic32_cas_relaxed(&reported, &no, 1)) loading->warn = NULL;
 }
 
-/* `option` is OPTION_COUNT when nobody knows the name, `value` NULL when none was given. */
+/* `option` is OPTION_COUNT when nobody knows the name. */
 static void complain(options_loading_t *loading, option_t option, const char *name,
                      size_t name_length, const char *value, size_t value_length) {
   fmt_t f;

@@ -189,6 +189,19 @@ static void grow_thread(unsigned me) {
   else if (span_resize(held[0], SHORT + 5)) write_to((char *)held[0] + SHORT * SPAN_PAGE);
 }
 
+/* A heap claims what the next blocks will need, from pages that come back or that another wants. */
+static void behind_thread(unsigned me) {
+  if (me == 1 && held[1] != NULL) return put_held(1);
+  if (me == 1) return claim_and_put(LONG);
+  unsigned runs = span_claim_behind(held[0], SHORT, 2);
+  for (unsigned i = 0; i < runs; i++) {
+    held[2 + i] = (char *)held[0] + (size_t)(i + 1) * SHORT * SPAN_PAGE;
+    span_renew_block(held[2 + i], SHORT);
+    write_to(held[2 + i]);
+  }
+}
+static void behind_before(void) { begin_with(SHORT, 0); }
+
 const scenario_t span_scenarios[] = {
   {"span: pages that one gives back another writes to", 2, 0, one_before, claim_thread, settle},
   {"span: three threads claim the same pages", 3, 0, one_before, claim_thread, settle},
@@ -210,4 +223,8 @@ const scenario_t span_scenarios[] = {
   {"span: so do pages beside one that is freed", 2, 0, rest_again_before, to_system_again_thread,
    settle},
   {"span: a block grows into pages that come back", 2, 0, grow_before, grow_thread, settle},
+  {"span: runs behind a block are claimed as they come back", 2, 0, grow_before, behind_thread,
+   settle},
+  {"span: runs behind a block are claimed while another claims some", 2, 0, behind_before,
+   behind_thread, settle},
   {NULL, 0, 0, NULL, NULL, NULL}};
