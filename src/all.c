@@ -53,6 +53,7 @@
 #include "slab/holes.c"
 #include "slab/partial.c"
 #include "slab/span.c"
+#include "slab/spans.c"
 #if FH_SECURE
 #include "slab/secrets.c"
 #include "slab/states.c"

@@ -155,11 +155,42 @@ static out_of_line void put_dirty(arena_t *a, size_t first, size_t n) {
 
 void arena_release_dirty(void *at, size_t n) { put_dirty(arena_of(at), arena_slice(at), n); }
 
-bool arena_discard(void *at, size_t size) {
-  if (arena_is_pinned(at) || !os_discard(at, size)) return false;
+static void note_discarded(void *at, size_t size) {
   size_t first = arena_slice(at), last = arena_slice((char *)at + size - 1);
   if (map_kind(map_find(at)) == TENANT_ARENA) frames_break(arena_of(at), first, last - first + 1);
-  return true;
+}
+
+bool arena_discard(void *at, size_t size) {
+  if (arena_is_pinned(at) || !os_discard(at, size)) return false;
+  return note_discarded(at, size), true;
+}
+
+enum { RANGES_AT_ONCE = 16 };
+
+static os_range_t range_of(void *base, size_t unit, uint64_t run) {
+  return (os_range_t){(char *)base + bits_lowest(run) * unit, bits_count(run) * unit};
+}
+
+uint64_t arena_discard_lowest(void *base, size_t unit, uint64_t units) {
+  os_range_t ranges[RANGES_AT_ONCE];
+  size_t n = 0;
+  uint64_t rest = units, gone;
+  for (; rest != 0 && n < RANGES_AT_ONCE; rest &= ~bits_lowest_run(rest)) /* Bound: that */
+    ranges[n++] = range_of(base, unit, bits_lowest_run(rest));
+  n = os_discard_some(ranges, n);
+  for (gone = 0; n > 0; n--) gone |= bits_lowest_run(units & ~gone); /* Bound: as above */
+  return gone;
+}
+
+uint64_t arena_discard_runs(void *base, size_t unit, uint64_t units) {
+  uint64_t gone = 0, rest = arena_is_pinned(base) ? 0 : units;
+  while (rest != 0) { /* Bound: bits */
+    uint64_t now = arena_discard_lowest(base, unit, rest);
+    rest &= now != 0 ? ~now : ~bits_lowest_run(rest);
+    gone |= now;
+  }
+  if (gone != 0) note_discarded(base, (bits_highest(gone) + 1) * unit);
+  return gone;
 }
 
 void arena_release_moved(void *at, size_t n) {

@@ -22,6 +22,8 @@ static inline unsigned bits_lowest(uint64_t w) {
   return (unsigned)__builtin_ctzll(w);
 }
 static inline uint64_t bits_lowest_one(uint64_t w) { return w & (~w + 1); } /* 0 of 0 */
+/* That one and all that follow it without a gap; 0 of 0. */
+static inline uint64_t bits_lowest_run(uint64_t w) { return w & ~(w + bits_lowest_one(w)); }
 static inline unsigned bits_highest(uint64_t w) {
   ASSERT(w != 0);
   return 63u - (unsigned)__builtin_clzll(w);

@@ -46,6 +46,13 @@ hidden bool os_is_one_mapping(void *at, size_t size);
 
 /* Gives the pages back; they read as zero afterwards. */
 hidden bool os_discard(void *at, size_t size);
+typedef struct {
+  void *at;
+  size_t size;
+} os_range_t;
+/* Likewise several ranges, or only the first if the system cannot take more at a time. Returns how
+ * many went; 0: it refuses the first. */
+hidden size_t os_discard_some(const os_range_t *ranges, size_t n);
 /* Closes pages to every access, or opens them again with what they held. False: the system has no
  * room for one more mapping. */
 hidden bool os_protect(void *at, size_t size, bool is_open);

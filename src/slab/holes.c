@@ -83,20 +83,20 @@ void slab_fill_holes(slab_t *s) {
   atomic32_store_release(&s->holes, 0); /* S-visit */
 }
 
-/* Gives back a run of pages, all of whose blocks are free. False: some pages are still there. */
-static bool make_hole(slab_t *s, uint32_t run) {
-  size_t page = os_page_size(), size = bits_count(run) * page;
+/* Gives back pages all of whose blocks are free. Returns those of runs that did not go as a whole;
+ * some of them may be gone. */
+static uint32_t make_holes(slab_t *s, uint32_t pages) {
   /* relaxed: the system orders it before they go */
-  atomic32_store_relaxed(&s->holes, read_holes(s) | run);
-  if (!arena_discard((void *)(slab_base(s) + bits_lowest(run) * page), size)) return false;
-  atomic64_add_relaxed(&arena_counts.purged, size);
-  return true;
+  atomic32_store_relaxed(&s->holes, read_holes(s) | pages);
+  uint64_t gone = arena_discard_runs((void *)slab_base(s), os_page_size(), pages);
+  atomic64_add_relaxed(&arena_counts.purged, bits_count(gone) * os_page_size());
+  return pages & ~(uint32_t)gone;
 }
 
 void slab_make_holes(slab_t *s, slab_starts_t *free) {
   size_t size = class_size(slab_class(s));
   uintptr_t base = slab_base(s), end = base + atomic32_load_relaxed(&s->carved) * size;
-  uint32_t kept = 0, refused = 0, all = (uint32_t)bits_run(0, (unsigned)page_of(SLICE_SIZE));
+  uint32_t kept = 0, all = (uint32_t)bits_run(0, (unsigned)page_of(SLICE_SIZE));
   memset(free, 0, sizeof *free);
   note_starts(s, free);
   for (uintptr_t b = base + size; b <= end; b += size) { /* Bound: `carved` */
@@ -105,12 +105,7 @@ void slab_make_holes(slab_t *s, slab_starts_t *free) {
     if (SECURE && b == base + size) pages |= slab_pages_of(b - 1, 1); /* its trailer's before it */
     if (!is_listed && (pages & read_holes(s)) == 0) kept |= pages;
   }
-  /* Bound: a slice's pages */
-  for (uint32_t rest = all & ~kept & ~read_holes(s), run; rest != 0; rest &= ~run) {
-    unsigned at = bits_lowest(rest);
-    run = (uint32_t)bits_run(at, bits_ones_below(rest >> at));
-    if (!make_hole(s, run)) refused |= run;
-  }
+  uint32_t refused = make_holes(s, all & ~kept & ~read_holes(s));
   uint32_t holes = read_holes(s) & ~refused;
   unsigned sunk = 0;
   for (uintptr_t b = base + size; b <= end; b += size) { /* Bound: `carved` */

@@ -2,6 +2,7 @@
  * Contract: span.h. */
 #include "span.h"
 
+#include "../arena/frames.h"
 #include "../arena/patience.h"
 #include "../arena/purge.h"
 #include "../os/os.h"
@@ -11,7 +12,6 @@
 enum { RUN_BEGINS = 3, RUN_IS_FREED = 4, RUN_PAGES_SHIFT = 3, RUN_GRAIN = 4 };
 _Static_assert((int)SPAN_LEAST > (int)RUN_GRAIN, "no two runs begin in the same pages");
 _Static_assert(SPAN_MOST - SPAN_LEAST + 1 <= UINT8_MAX >> RUN_PAGES_SHIFT, "a run is a byte");
-enum { DISCARD_LOOKS = 8 }; /* a look that gives pages back counts as so many */
 enum { NO_LEVEL = SPAN_LEVELS, LEVEL_LONG = SPAN_LEVELS - 1 };
 _Static_assert((int)SPAN_MOST - (int)SPAN_LEAST == (int)LEVEL_LONG,
                "a level for each length of a run");
@@ -21,12 +21,6 @@ static const uint64_t all_pages = ~(uint64_t)0;
 static large_table atomic64_t roomy_arenas[ARENA_MOST / 64][SPAN_LEVELS];
 
 /* ---- where it is ----------------------------------------------------------------------------- */
-
-static slab_t *numbered(const arena_t *a, size_t number) {
-  return slab_of(arena_address(a, number * SPAN_SLICES));
-}
-/* Its number among its arena's spans. */
-static size_t order_of(const slab_t *s) { return arena_slice((void *)slab_base(s)) / SPAN_SLICES; }
 
 static void *run_at(const slab_t *s, unsigned page) {
   return (char *)slab_base(s) + ((size_t)page << SPAN_PAGE_SHIFT);
@@ -71,14 +65,14 @@ static void hint_arena(const arena_t *a, unsigned level) {
 static void set_level(const slab_t *s, unsigned level) {
   arena_t *a = arena_of(s);
   arena_maps_t *m = arena_maps(a);
-  size_t number = order_of(s);
+  size_t number = span_number(s);
   hint_set(m->roomy[level], number); /* S-room, S-group */
   hint_set(&a->roomy_groups[level], number / 64);
   hint_arena(a, level);
 }
 
 static void clear_level(slab_t *s, unsigned level) {
-  hint_clear(arena_maps(arena_of(s))->roomy[level], order_of(s)); /* S-room */
+  hint_clear(arena_maps(arena_of(s))->roomy[level], span_number(s)); /* S-room */
   uint64_t free = atomic64_load_seq_cst(&s->pages);               /* S-room */
   if (room_of(free) == level) set_level(s, level);
 }
@@ -174,7 +168,7 @@ static void *claim_run_in_group(arena_t *a, unsigned level, size_t group, unsign
   uint64_t w = atomic64_load_relaxed(&arena_maps(a)->roomy[level][group]);
   while (w != 0) { /* Bound: the bits of a word */
     unsigned bit = lowest_from(w, spread);
-    slab_t *s = numbered(a, group * 64 + bit);
+    slab_t *s = span_numbered(a, group * 64 + bit);
     void *p = claim_run_in_span(s, n);
     if (p != NULL) return p;
     clear_level(s, level);
@@ -218,12 +212,12 @@ void *span_claim(unsigned n, unsigned spread) {
 
 /* The span's slices are the caller's. */
 static void note_begun(const slab_t *s) {
-  size_t number = order_of(s);
+  size_t number = span_number(s);
   atomic64_or_relaxed(&arena_of(s)->spans[number / 64], (uint64_t)1 << number % 64);
   atomic64_add_relaxed(&arena_counts.spans, 1);
 }
 static void note_ended(const slab_t *s) {
-  size_t number = order_of(s);
+  size_t number = span_number(s);
   atomic64_and_relaxed(&arena_of(s)->spans[number / 64], ~((uint64_t)1 << number % 64));
   atomic64_add_relaxed(&arena_counts.spans, (uint64_t)-1);
 }
@@ -256,7 +250,7 @@ static bool end_if_free(slab_t *s) {
   uint64_t all = all_pages;
   if (!atomic64_cas_acquire(&s->pages, &all, 0)) return false; /* S-run */
   add_absent(s, all_pages, -1);
-  hint_clear(arena_maps(arena_of(s))->roomy[LEVEL_LONG], order_of(s));
+  hint_clear(arena_maps(arena_of(s))->roomy[LEVEL_LONG], span_number(s));
   note_ended(s);
   atomic32_store_relaxed(&s->kind, 0);
   return true;
@@ -412,71 +406,21 @@ static uint64_t idle_pages(const slab_t *s, uint64_t free) {
   return (heads & ~absent) * of_one;
 }
 
-/* The caller has claimed these pages. False: the system keeps some. */
-static bool discard_pages(slab_t *s, uint64_t pages) {
-  uint64_t gone = 0, rest = pages;
-  for (unsigned first, n; rest != 0; rest &= ~bits_run(first, n)) { /* Bound: bits */
-    first = bits_lowest(rest);
-    n = bits_ones_below(rest >> first);
-    if (arena_discard(run_at(s, first), (size_t)n << SPAN_PAGE_SHIFT)) gone |= bits_run(first, n);
-  }
-  atomic64_add_relaxed(&arena_counts.purged, (uint64_t)bits_count(gone) << SPAN_PAGE_SHIFT);
-  atomic64_and_relaxed(&s->touched_pages, ~gone);
-  atomic64_or_relaxed(gone_of(s), gone);
-  return gone == pages;
-}
-
-/* The caller has ended the span, and no heap counts that. */
-static void release_slices(slab_t *s) {
-  atomic64_add_relaxed(&arena_counts.free_pages, (uint64_t)-SPAN_PAGES);
-  if (span_touched(s) == 0) arena_release_clean((void *)slab_base(s), SPAN_SLICES);
-  else arena_release_dirty((void *)slab_base(s), SPAN_SLICES);
-}
-
-/* The second slice's word. Writing it does no harm if the span has ended meanwhile. */
-static atomic64_t *look_of(slab_t *s) {
-  return &slab_of((void *)(slab_base(s) + SLICE_SIZE))->pages;
-}
-
-/* Gives free pages back if no page changed hands since the last look, or at once. Asks again for
- * those that the system keeps only after one does. Returns how many looks that was worth. */
-static out_of_line size_t purge_one(slab_t *s, bool is_at_once) {
-  uint64_t w = atomic64_load_relaxed(&s->pages), seen = atomic64_load_relaxed(look_of(s));
-  uint64_t idle = idle_pages(s, w);
-  if (idle == 0 || (seen == ~w && !is_at_once)) return 1;
-  atomic64_store_relaxed(look_of(s), w);
-  if (seen != w && !is_at_once) return 1;
-  if (!atomic64_cas_seq_cst(&s->pages, &w, w & ~idle)) return 1; /* S-run, S-room; it is in use */
+uint64_t span_claim_idle(slab_t *s, unsigned least) {
+  uint64_t w = atomic64_load_relaxed(&s->pages), idle = idle_pages(s, w);
+  if (bits_count(idle) < least) return 0;
+  if (!atomic64_cas_seq_cst(&s->pages, &w, w & ~idle)) return 0; /* S-run, S-room; it is in use */
   note_new_room(s, w, w & ~idle);
   add_absent(s, idle, -1);
-  if (!discard_pages(s, idle)) atomic64_store_relaxed(look_of(s), ~w);
-  if (give_back_run(s, idle)) release_slices(s);
-  return DISCARD_LOOKS;
+  return idle;
 }
 
-slab_t *span_free_to_system(span_part_t part, unsigned least, span_outcome_t *outcome) {
+void span_note_gone(span_part_t part) {
   slab_t *s = part.span;
-  uint64_t has = part.pages, w = atomic64_load_relaxed(&s->pages);
-  uint64_t idle = idle_pages(s, w | has), more = idle & ~has;
-  *outcome = SPAN_NOT_ASKED;
-  if (bits_count(idle) < least) return span_free(part);
-  if (more != 0) {
-    if (!atomic64_cas_seq_cst(&s->pages, &w, w & ~more)) return span_free(part); /* S-run, S-room */
-    note_new_room(s, w, w & ~more);
-    add_absent(s, more, -1);
-  }
-  *outcome = discard_pages(s, idle) ? SPAN_GIVEN : SPAN_REFUSED;
-  return give_back_run(s, has | more) ? s : NULL;
-}
-
-size_t span_purge(arena_t *a, size_t group, bool is_at_once) {
-  enum { SPANS = 64 / SPAN_SLICES };
-  size_t first = group * SPANS, looks = 0;
-  /* relaxed: a span that is missed began just now */
-  uint64_t spans = atomic64_load_relaxed(&a->spans[first / 64]) & bits_run(first % 64, SPANS);
-  for (; spans != 0; spans &= spans - 1) /* Bound: the bits of a word */
-    looks += purge_one(numbered(a, first / 64 * 64 + bits_lowest(spans)), is_at_once);
-  return looks;
+  atomic64_add_relaxed(&arena_counts.purged, (uint64_t)bits_count(part.pages) << SPAN_PAGE_SHIFT);
+  atomic64_and_relaxed(&s->touched_pages, ~part.pages);
+  atomic64_or_relaxed(gone_of(s), part.pages);
+  frames_break(arena_of(s), arena_slice((void *)slab_base(s)), SPAN_SLICES);
 }
 
 /* ---- what holds ------------------------------------------------------------------------------ */
@@ -494,6 +438,6 @@ bool span_is_valid(const slab_t *s) {
   }
   unsigned level = room_of(free);
   if (level == NO_LEVEL) return true;
-  HOLDS(R2, bitmap_has(arena_maps(arena_of(s))->roomy[level], order_of(s)));
+  HOLDS(R2, bitmap_has(arena_maps(arena_of(s))->roomy[level], span_number(s)));
   return true;
 }

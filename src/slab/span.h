@@ -34,6 +34,14 @@ static inline slab_t *span_around(const void *p) {
   return slab_word(slab_of(base)) == SLAB_IS_SPAN ? slab_of(base) : NULL;
 }
 
+/* Its number among its arena's spans, or those that could be there. */
+static inline size_t span_number(const slab_t *s) {
+  return arena_slice((void *)slab_base(s)) / SPAN_SLICES;
+}
+static inline slab_t *span_numbered(const arena_t *a, size_t number) {
+  return slab_of(arena_address(a, number * SPAN_SLICES));
+}
+
 typedef struct {
   slab_t *span;
   unsigned page;
@@ -70,10 +78,6 @@ static inline span_part_t span_part(const void *p, unsigned n) {
 /* Gives back the pages of former blocks. If that ends the span, returns it, and its slices are the
  * caller's; else NULL. */
 hidden slab_t *span_free(span_part_t part);
-/* Likewise, and the span's free pages go back to the system, unless they are pinned, fewer than
- * `least`, or claimed meanwhile. SPAN_REFUSED: the system keeps some. */
-typedef enum { SPAN_NOT_ASKED, SPAN_GIVEN, SPAN_REFUSED } span_outcome_t;
-hidden slab_t *span_free_to_system(span_part_t part, unsigned least, span_outcome_t *outcome);
 /* How many pages of an ended span may be in memory. */
 hidden unsigned span_touched(const slab_t *ended);
 /* The caller's run becomes one of `n` pages, if the pages behind it are free. */
@@ -91,8 +95,20 @@ hidden size_t span_live(const slab_t *s);
 /* Is the page free, and did a run that was freed begin there? */
 hidden bool span_was_freed(const void *p);
 
+/* Claims those free pages that may be in memory and can go, if they are `least` or more. 0: none. */
+hidden uint64_t span_claim_idle(slab_t *s, unsigned least);
+/* Claimed pages went back to the system. */
+hidden void span_note_gone(span_part_t part);
+
+/* ---- spans.c ---- */
+
 /* Gives free pages of the spans in a group of 64 slices back to the system, if no page of the span
  * changed hands since the last look, or `is_at_once`. Returns how many looks that was worth. */
 hidden size_t span_purge(arena_t *a, size_t group, bool is_at_once);
+/* Gives the span's free pages back to the system, unless they are fewer than `least`, or claimed
+ * meanwhile; and with the same call those of its neighbours. The span may have ended.
+ * SPAN_REFUSED: the system keeps some. */
+typedef enum { SPAN_NOT_ASKED, SPAN_GIVEN, SPAN_REFUSED } span_outcome_t;
+hidden span_outcome_t span_purge_near(slab_t *s, unsigned least);
 
 hidden bool span_is_valid(const slab_t *s); /* while no thread runs */

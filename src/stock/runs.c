@@ -96,14 +96,6 @@ static void note_outcome(const slab_t *s, span_outcome_t outcome) {
   atomic64_store_relaxed(&refused_pages, or_none(pages_in_memory()));
 }
 
-static out_of_line slab_t *give_to_system(span_part_t part, unsigned least) {
-  span_outcome_t outcome;
-  if (pace_is_waiting(&refusals)) return span_free(part);
-  slab_t *ended = span_free_to_system(part, least, &outcome);
-  note_outcome(part.span, outcome);
-  return ended;
-}
-
 /* The answer stands for the next few frees. */
 static unsigned least_of(heap_t *h) {
   if (h == NULL) return least_to_go();
@@ -116,8 +108,10 @@ static unsigned least_of(heap_t *h) {
 }
 
 static slab_t *give_pages_back(heap_t *h, span_part_t part, unsigned least) {
-  slab_t *ended = unlikely(least != 0) ? give_to_system(part, least) : span_free(part);
+  slab_t *ended = span_free(part);
   runs_count_free(h, (int)bits_count(part.pages) - (ended != NULL ? SPAN_PAGES : 0));
+  if (unlikely(least != 0) && ended == NULL && !pace_is_waiting(&refusals))
+    note_outcome(part.span, span_purge_near(part.span, least));
   return ended;
 }
 

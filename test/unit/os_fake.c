@@ -304,6 +304,12 @@ bool os_discard(void *at, size_t size) {
   return end_call(good);
 }
 
+size_t os_discard_some(const os_range_t *ranges, size_t n) {
+  size_t gone = 0, most = os_fake.discards_many ? n : 1;
+  while (gone < most && os_discard(ranges[gone].at, ranges[gone].size)) gone++;
+  return gone;
+}
+
 bool os_protect(void *at, size_t size, bool is_open) {
   bool good = start_call(OS_FAKE_PROTECT, &os_counts.advices, at, size);
   if (!is_at(at, size)) misuse("protected, not mapped", at, size);

@@ -28,6 +28,7 @@ typedef struct {
   uint64_t fail_at;    /* that one of them fails: 1 is the next; 0: none. Counts down */
   bool fail_on;        /* and all after it */
   bool fail_half;      /* a discard that fails has given back the first half of its pages */
+  bool discards_many;  /* os_discard_some discards all ranges up to one that fails */
   void *divided_at;    /* where one mapping ends and another begins, or NULL */
   bool no_watch, no_threads, no_unshared; /* os_thread_watch, _start, os_map_unshared fail */
   bool is_random;       /* os_random gives other numbers each time, and in each process */

@@ -1,6 +1,6 @@
 /* call.h - the bare system call: its result, or an error below zero                     layer 1: os
  * Owns:    nothing.   Called by: posix.c, os_linux.c, files.c, huge_pages.c.   Calls: the kernel;
- *          posix.c for call_open.
+ *          posix.c for call_open and call_has_threads.
  * Threads: any. A bare call leaves errno alone, is no cancellation point, and binds no symbol. */
 #pragma once
 
@@ -161,4 +161,5 @@ static inline bool call_is_within_limit(uint64_t end) {
   return OS_CALL(prlimit64, 0, RLIMIT_FSIZE, NULL, most) < 0 || end <= most[0];
 }
 hidden int call_open(const char *path, int flags); /* -1: it cannot be opened */
+hidden bool call_has_threads(void); /* Have several threads called os_thread_watch? */
 #endif

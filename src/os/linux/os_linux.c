@@ -22,6 +22,10 @@
 #ifndef MAP_FIXED_NOREPLACE
 #define MAP_FIXED_NOREPLACE 0x100000
 #endif
+#ifndef SYS_process_madvise
+#define SYS_process_madvise 440
+#endif
+enum { THIS_THREAD = -10000 }; /* in place of a pidfd */
 #ifndef MADV_POPULATE_WRITE
 #define MADV_POPULATE_WRITE 23
 #endif
@@ -102,6 +106,32 @@ static bool advise(const void *at, size_t size, int advice) {
 bool os_discard(void *at, size_t size) {
   probe_purge(at, size);
   return advise(at, size, MADV_DONTNEED);
+}
+
+/* Each discard interrupts all processors on which threads of the process run. That takes ten times
+ * as long as the rest, and is done once for all ranges of a call. */
+_Static_assert(sizeof(os_range_t) == sizeof(struct iovec), "what the kernel reads");
+static size_t discard_many(const os_range_t *ranges, size_t n) {
+  static atomic32_t missing; /* the kernel is older than 6.14, or refuses it; relaxed: a hint */
+  if (atomic32_load_relaxed(&missing)) return 0;
+  long bytes = OS_CALL(process_madvise, THIS_THREAD, ranges, n, MADV_DONTNEED, 0, 0);
+  if (!call_succeeded(&os_counts.advices, bytes)) {
+    if (bytes != -EINVAL) atomic32_store_relaxed(&missing, 1); /* EINVAL: the first is locked */
+    return 0;
+  }
+  size_t gone = 0;
+  for (; gone < n && (size_t)bytes >= ranges[gone].size; gone++) { /* Bound: `n` */
+    probe_purge(ranges[gone].at, ranges[gone].size);
+    bytes -= (long)ranges[gone].size;
+  }
+  return gone;
+}
+
+/* With one thread there is nobody to interrupt, and a filter for system calls may allow madvise
+ * alone. */
+size_t os_discard_some(const os_range_t *ranges, size_t n) {
+  size_t gone = n > 1 && call_has_threads() ? discard_many(ranges, n) : 0;
+  return gone != 0 ? gone : os_discard(ranges->at, ranges->size);
 }
 
 /* Unmapping the middle of a mapping makes one more, which a process with too many is refused. Then

@@ -120,6 +120,12 @@ bool os_discard(void *at, size_t size) {
   return !system_refuses_last_page;
 }
 
+size_t os_discard_some(const os_range_t *ranges, size_t n) {
+  size_t gone = 0;
+  while (gone < n && os_discard(ranges[gone].at, ranges[gone].size)) gone++;
+  return gone;
+}
+
 void os_thread_set_leave(os_leave_t *leave) { leave_thread = leave; }
 void os_on_fork(void (*child)(void)) { (void)child; }
 void os_close_parents_look(void) {}

@@ -1,0 +1,103 @@
+/* spans.c - free pages of spans go back to the system                                layer 4: slab
+ * Contract: span.h. */
+#include "../arena/purge.h"
+#include "../os/os.h"
+#include "span.h"
+
+enum {
+  GROUP_SPANS = 64 / SPAN_SLICES, /* of a group of slices */
+  DISCARD_LOOKS = 8,              /* a look that gives pages back counts as so many */
+  LEAVING_MOST = 16,
+};
+
+/* Runs of claimed pages, of several spans, that one call shall give back. */
+typedef struct {
+  span_part_t runs[LEAVING_MOST];
+  unsigned n;
+  bool is_refused; /* the system keeps some */
+} leaving_t;
+
+/* The second slice's word. Writing it does no harm if the span has ended meanwhile. */
+static atomic64_t *look_of(slab_t *s) {
+  return &slab_of((void *)(slab_base(s) + SLICE_SIZE))->pages;
+}
+
+/* Has no page changed hands since the last look? And did the system not refuse them then? */
+static bool is_at_rest(slab_t *s) {
+  uint64_t w = atomic64_load_relaxed(&s->pages), seen = atomic64_load_relaxed(look_of(s));
+  if (seen != w && seen != ~w) atomic64_store_relaxed(look_of(s), w);
+  return seen == w;
+}
+
+/* This thread has ended the span, and no heap counts that. */
+static void release_slices(slab_t *ended) {
+  atomic64_add_relaxed(&arena_counts.free_pages, (uint64_t)-SPAN_PAGES);
+  if (span_touched(ended) == 0) arena_release_clean((void *)slab_base(ended), SPAN_SLICES);
+  else arena_release_dirty((void *)slab_base(ended), SPAN_SLICES);
+}
+
+static os_range_t range_of_part(const span_part_t *run) {
+  size_t first = bits_lowest(run->pages), n = bits_count(run->pages);
+  return (os_range_t){(char *)slab_base(run->span) + (first << SPAN_PAGE_SHIFT),
+                      n << SPAN_PAGE_SHIFT};
+}
+
+/* If the system keeps its pages, the span is left alone until one of them changes hands. */
+static void put_run_back(const span_part_t *run, bool is_gone) {
+  if (is_gone) span_note_gone(*run);
+  slab_t *ended = span_free(*run);
+  if (ended != NULL) return release_slices(ended);
+  if (!is_gone) atomic64_store_relaxed(look_of(run->span), ~atomic64_load_relaxed(&run->span->pages));
+}
+
+static void let_runs_leave(leaving_t *l) {
+  os_range_t ranges[LEAVING_MOST];
+  for (unsigned i = 0; i < l->n; i++) ranges[i] = range_of_part(&l->runs[i]); /* Bound: `n` */
+  for (size_t i = 0, gone; i < l->n;) { /* Bound: as above */
+    gone = os_discard_some(&ranges[i], l->n - i);
+    if (gone == 0) l->is_refused = true, put_run_back(&l->runs[i++], false);
+    for (; gone != 0; gone--) put_run_back(&l->runs[i++], true);
+  }
+  l->n = 0;
+}
+
+/* False: the span has fewer idle pages than `least`. */
+static bool add_idle(leaving_t *l, slab_t *s, unsigned least) {
+  uint64_t idle = span_claim_idle(s, least), rest = idle;
+  for (; rest != 0; rest &= ~bits_lowest_run(rest)) { /* Bound: bits */
+    if (l->n == LEAVING_MOST) let_runs_leave(l);
+    l->runs[l->n++] = (span_part_t){s, bits_lowest_run(rest)};
+  }
+  return idle != 0;
+}
+
+/* The spans of a group, a bit for each. relaxed: one that is missed began just now */
+static uint64_t spans_in(arena_t *a, size_t group) {
+  size_t first = group * GROUP_SPANS;
+  return atomic64_load_relaxed(&a->spans[first / 64]) >> first % 64 & bits_run(0, GROUP_SPANS);
+}
+
+span_outcome_t span_purge_near(slab_t *s, unsigned least) {
+  leaving_t l;
+  l.n = 0, l.is_refused = false;
+  if (!add_idle(&l, s, least)) return SPAN_NOT_ASKED;
+  size_t group = span_number(s) / GROUP_SPANS;
+  uint64_t spans = spans_in(arena_of(s), group);
+  for (; spans != 0 && l.n < LEAVING_MOST; spans &= spans - 1) /* Bound: the bits of a word */
+    add_idle(&l, span_numbered(arena_of(s), group * GROUP_SPANS + bits_lowest(spans)), least);
+  let_runs_leave(&l);
+  return l.is_refused ? SPAN_REFUSED : SPAN_GIVEN;
+}
+
+size_t span_purge(arena_t *a, size_t group, bool is_at_once) {
+  leaving_t l;
+  size_t looks = 0;
+  l.n = 0, l.is_refused = false;
+  for (uint64_t spans = spans_in(a, group); spans != 0; spans &= spans - 1) { /* Bound: as above */
+    slab_t *s = span_numbered(a, group * GROUP_SPANS + bits_lowest(spans));
+    bool is_leaving = (is_at_once || is_at_rest(s)) && add_idle(&l, s, 1);
+    looks += is_leaving ? DISCARD_LOOKS : 1;
+  }
+  let_runs_leave(&l);
+  return looks;
+}
