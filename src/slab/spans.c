@@ -84,7 +84,8 @@ span_outcome_t span_purge_near(slab_t *s, unsigned least) {
   size_t group = span_number(s) / GROUP_SPANS;
   uint64_t spans = spans_in(arena_of(s), group);
   for (; spans != 0 && l.n < LEAVING_MOST; spans &= spans - 1) /* Bound: the bits of a word */
-    add_idle(&l, span_numbered(arena_of(s), group * GROUP_SPANS + bits_lowest(spans)), least);
+    add_idle(&l, span_numbered(arena_of(s), group * GROUP_SPANS + bits_lowest(spans)),
+             (least + 1) / 2);
   let_runs_leave(&l);
   return l.is_refused ? SPAN_REFUSED : SPAN_GIVEN;
 }
