@@ -165,17 +165,15 @@ bool arena_discard(void *at, size_t size) {
   return note_discarded(at, size), true;
 }
 
-enum { RANGES_AT_ONCE = 16 };
-
 static os_range_t range_of(void *base, size_t unit, uint64_t run) {
   return (os_range_t){(char *)base + bits_lowest(run) * unit, bits_count(run) * unit};
 }
 
 uint64_t arena_discard_lowest(void *base, size_t unit, uint64_t units) {
-  os_range_t ranges[RANGES_AT_ONCE];
+  os_range_t ranges[OS_RANGES_MOST];
   size_t n = 0;
   uint64_t rest = units, gone;
-  for (; rest != 0 && n < RANGES_AT_ONCE; rest &= ~bits_lowest_run(rest)) /* Bound: that */
+  for (; rest != 0 && n < OS_RANGES_MOST; rest &= ~bits_lowest_run(rest)) /* Bound: that */
     ranges[n++] = range_of(base, unit, bits_lowest_run(rest));
   n = os_discard_some(ranges, n);
   for (gone = 0; n > 0; n--) gone |= bits_lowest_run(units & ~gone); /* Bound: as above */

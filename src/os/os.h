@@ -50,9 +50,12 @@ typedef struct {
   void *at;
   size_t size;
 } os_range_t;
-/* Likewise several ranges, or only the first if the system cannot take more at a time. Returns how
- * many went; 0: it refuses the first. */
+/* Likewise several ranges, OS_RANGES_MOST at most, or only the first few. Returns how many went; 0:
+ * the system refuses the first. */
+enum { OS_RANGES_MOST = 16 };
 hidden size_t os_discard_some(const os_range_t *ranges, size_t n);
+/* How many should be given at a time: 1 where several together take as long as each alone. */
+hidden size_t os_ranges_at_once(void);
 /* Closes pages to every access, or opens them again with what they held. False: the system has no
  * room for one more mapping. */
 hidden bool os_protect(void *at, size_t size, bool is_open);

@@ -7,12 +7,11 @@
 enum {
   GROUP_SPANS = 64 / SPAN_SLICES, /* of a group of slices */
   DISCARD_LOOKS = 8,              /* a look that gives pages back counts as so many */
-  LEAVING_MOST = 16,
 };
 
 /* Runs of claimed pages, of several spans, that one call shall give back. */
 typedef struct {
-  span_part_t runs[LEAVING_MOST];
+  span_part_t runs[OS_RANGES_MOST];
   unsigned n;
   bool is_refused; /* the system keeps some */
 } leaving_t;
@@ -51,7 +50,7 @@ static void put_run_back(const span_part_t *run, bool is_gone) {
 }
 
 static void let_runs_leave(leaving_t *l) {
-  os_range_t ranges[LEAVING_MOST];
+  os_range_t ranges[OS_RANGES_MOST];
   for (unsigned i = 0; i < l->n; i++) ranges[i] = range_of_part(&l->runs[i]); /* Bound: `n` */
   for (size_t i = 0, gone; i < l->n;) { /* Bound: as above */
     gone = os_discard_some(&ranges[i], l->n - i);
@@ -65,7 +64,7 @@ static void let_runs_leave(leaving_t *l) {
 static bool add_idle(leaving_t *l, slab_t *s, unsigned least) {
   uint64_t idle = span_claim_idle(s, least), rest = idle;
   for (; rest != 0; rest &= ~bits_lowest_run(rest)) { /* Bound: bits */
-    if (l->n == LEAVING_MOST) let_runs_leave(l);
+    if (l->n == OS_RANGES_MOST) let_runs_leave(l);
     l->runs[l->n++] = (span_part_t){s, bits_lowest_run(rest)};
   }
   return idle != 0;
@@ -83,7 +82,7 @@ span_outcome_t span_purge_near(slab_t *s, unsigned least) {
   if (!add_idle(&l, s, least)) return SPAN_NOT_ASKED;
   size_t group = span_number(s) / GROUP_SPANS;
   uint64_t spans = spans_in(arena_of(s), group);
-  for (; spans != 0 && l.n < LEAVING_MOST; spans &= spans - 1) /* Bound: the bits of a word */
+  for (; spans != 0 && l.n < os_ranges_at_once(); spans &= spans - 1) /* Bound: the bits of a word */
     add_idle(&l, span_numbered(arena_of(s), group * GROUP_SPANS + bits_lowest(spans)),
              (least + 1) / 2);
   let_runs_leave(&l);

@@ -304,8 +304,9 @@ bool os_discard(void *at, size_t size) {
   return end_call(good);
 }
 
+size_t os_ranges_at_once(void) { return os_fake.discards_many ? OS_RANGES_MOST : 1; }
 size_t os_discard_some(const os_range_t *ranges, size_t n) {
-  size_t gone = 0, most = os_fake.discards_many ? n : 1;
+  size_t gone = 0, most = min_size(n, os_ranges_at_once());
   while (gone < most && os_discard(ranges[gone].at, ranges[gone].size)) gone++;
   return gone;
 }

@@ -111,12 +111,16 @@ bool os_discard(void *at, size_t size) {
 /* Each discard interrupts all processors on which threads of the process run. That takes ten times
  * as long as the rest, and is done once for all ranges of a call. */
 _Static_assert(sizeof(os_range_t) == sizeof(struct iovec), "what the kernel reads");
+static atomic32_t is_one_by_one; /* the kernel is older than 6.14, or refuses; relaxed: a hint */
+size_t os_ranges_at_once(void) {
+  return atomic32_load_relaxed(&is_one_by_one) ? 1 : OS_RANGES_MOST;
+}
+
 static size_t discard_many(const os_range_t *ranges, size_t n) {
-  static atomic32_t missing; /* the kernel is older than 6.14, or refuses it; relaxed: a hint */
-  if (atomic32_load_relaxed(&missing)) return 0;
+  if (atomic32_load_relaxed(&is_one_by_one)) return 0;
   long bytes = OS_CALL(process_madvise, THIS_THREAD, ranges, n, MADV_DONTNEED, 0, 0);
   if (!call_succeeded(&os_counts.advices, bytes)) {
-    if (bytes != -EINVAL) atomic32_store_relaxed(&missing, 1); /* EINVAL: the first is locked */
+    if (bytes != -EINVAL) atomic32_store_relaxed(&is_one_by_one, 1); /* EINVAL: one is locked */
     return 0;
   }
   size_t gone = 0;

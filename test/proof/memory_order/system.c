@@ -120,6 +120,7 @@ bool os_discard(void *at, size_t size) {
   return !system_refuses_last_page;
 }
 
+size_t os_ranges_at_once(void) { return OS_RANGES_MOST; }
 size_t os_discard_some(const os_range_t *ranges, size_t n) {
   size_t gone = 0;
   while (gone < n && os_discard(ranges[gone].at, ranges[gone].size)) gone++;
