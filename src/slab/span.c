@@ -73,7 +73,7 @@ static void set_level(const slab_t *s, unsigned level) {
 
 static void clear_level(slab_t *s, unsigned level) {
   hint_clear(arena_maps(arena_of(s))->roomy[level], span_number(s)); /* S-room */
-  uint64_t free = atomic64_load_seq_cst(&s->pages);               /* S-room */
+  uint64_t free = atomic64_load_seq_cst(&s->pages);                  /* S-room */
   if (room_of(free) == level) set_level(s, level);
 }
 

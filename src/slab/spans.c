@@ -13,7 +13,7 @@ enum {
 typedef struct {
   span_part_t runs[OS_RANGES_MOST];
   unsigned n;
-  bool is_refused; /* the system keeps some */
+  const slab_t *refused; /* the first of which the system keeps some */
 } leaving_t;
 
 /* The second slice's word. Writing it does no harm if the span has ended meanwhile. */
@@ -21,7 +21,12 @@ static atomic64_t *look_of(slab_t *s) {
   return &slab_of((void *)(slab_base(s) + SLICE_SIZE))->pages;
 }
 
-/* Has no page changed hands since the last look? And did the system not refuse them then? */
+/* Has no page changed hands since the system kept some? */
+static bool is_refused(slab_t *s) {
+  return atomic64_load_relaxed(look_of(s)) == ~atomic64_load_relaxed(&s->pages);
+}
+
+/* Has no page changed hands since the last look, when none was refused? */
 static bool is_at_rest(slab_t *s) {
   uint64_t w = atomic64_load_relaxed(&s->pages), seen = atomic64_load_relaxed(look_of(s));
   if (seen != w && seen != ~w) atomic64_store_relaxed(look_of(s), w);
@@ -41,20 +46,21 @@ static os_range_t range_of_part(const span_part_t *run) {
                       n << SPAN_PAGE_SHIFT};
 }
 
-/* If the system keeps its pages, the span is left alone until one of them changes hands. */
 static void put_run_back(const span_part_t *run, bool is_gone) {
   if (is_gone) span_note_gone(*run);
   slab_t *ended = span_free(*run);
   if (ended != NULL) return release_slices(ended);
-  if (!is_gone) atomic64_store_relaxed(look_of(run->span), ~atomic64_load_relaxed(&run->span->pages));
+  if (!is_gone)
+    atomic64_store_relaxed(look_of(run->span), ~atomic64_load_relaxed(&run->span->pages));
 }
 
 static void let_runs_leave(leaving_t *l) {
   os_range_t ranges[OS_RANGES_MOST];
   for (unsigned i = 0; i < l->n; i++) ranges[i] = range_of_part(&l->runs[i]); /* Bound: `n` */
-  for (size_t i = 0, gone; i < l->n;) { /* Bound: as above */
+  for (size_t i = 0, gone; i < l->n;) {                                       /* Bound: as above */
     gone = os_discard_some(&ranges[i], l->n - i);
-    if (gone == 0) l->is_refused = true, put_run_back(&l->runs[i++], false);
+    if (gone == 0 && l->refused == NULL) l->refused = l->runs[i].span;
+    if (gone == 0) put_run_back(&l->runs[i++], false);
     for (; gone != 0; gone--) put_run_back(&l->runs[i++], true);
   }
   l->n = 0;
@@ -78,21 +84,23 @@ static uint64_t spans_in(arena_t *a, size_t group) {
 
 span_outcome_t span_purge_near(slab_t *s, unsigned least) {
   leaving_t l;
-  l.n = 0, l.is_refused = false;
+  l.n = 0, l.refused = NULL;
   if (!add_idle(&l, s, least)) return SPAN_NOT_ASKED;
   size_t group = span_number(s) / GROUP_SPANS;
   uint64_t spans = spans_in(arena_of(s), group);
-  for (; spans != 0 && l.n < os_ranges_at_once(); spans &= spans - 1) /* Bound: the bits of a word */
-    add_idle(&l, span_numbered(arena_of(s), group * GROUP_SPANS + bits_lowest(spans)),
-             (least + 1) / 2);
+  /* Bound: the bits of a word */
+  for (; spans != 0 && l.n < os_ranges_at_once(); spans &= spans - 1) {
+    slab_t *near = span_numbered(arena_of(s), group * GROUP_SPANS + bits_lowest(spans));
+    if (!is_refused(near)) add_idle(&l, near, (least + 1) / 2);
+  }
   let_runs_leave(&l);
-  return l.is_refused ? SPAN_REFUSED : SPAN_GIVEN;
+  return l.refused == s ? SPAN_REFUSED : SPAN_GIVEN; /* its runs were the first */
 }
 
 size_t span_purge(arena_t *a, size_t group, bool is_at_once) {
   leaving_t l;
   size_t looks = 0;
-  l.n = 0, l.is_refused = false;
+  l.n = 0, l.refused = NULL;
   for (uint64_t spans = spans_in(a, group); spans != 0; spans &= spans - 1) { /* Bound: as above */
     slab_t *s = span_numbered(a, group * GROUP_SPANS + bits_lowest(spans));
     bool is_leaving = (is_at_once || is_at_rest(s)) && add_idle(&l, s, 1);

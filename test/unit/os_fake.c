@@ -46,7 +46,8 @@ os_fake_t os_fake = {.page_size = 4096,
                      .now_ms = 1000,
                      .most_mapped = SPACE_SIZE,
                      .windows = WINDOWS,
-                     .processors = 2};
+                     .processors = 2,
+                     .discards_many = true};
 
 /* The size of the system's pages, if tests are to run with another. */
 __attribute__((constructor)) static void choose_page(void) {

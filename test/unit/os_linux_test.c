@@ -7,6 +7,7 @@
 #include <linux/seccomp.h>
 #include <pthread.h>
 #include <setjmp.h>
+#include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
@@ -207,11 +208,11 @@ TEST(os_linux, it_aborts_also_where_the_signal_is_blocked_and_handled, "") {
   EXPECT_ABORT((test_say("aborts\n"), os_abort()), "aborts");
 }
 
-/* A filter that refuses to send signals to threads. */
-static void forbid_signals(void) {
+/* A filter that refuses a system call. */
+static void forbid(unsigned number) {
   struct sock_filter rules[] = {
     BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)),
-    BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_tgkill, 0, 1),
+    BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, number, 0, 1),
     BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | EPERM),
     BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
   };
@@ -224,11 +225,66 @@ TEST(os_linux, it_ends_also_where_a_filter_forbids_to_send_the_signal, "") {
   pid_t child = fork();
   if (child == 0) {
     alarm(10);
-    forbid_signals();
+    forbid(SYS_tgkill);
     os_abort();
   }
   CHECK_EQ(waitpid(child, &status, 0), child);
   CHECK(WIFEXITED(status) && WEXITSTATUS(status) == 127);
+}
+
+enum { MANY_CALL = 440 }; /* process_madvise, which old headers do not name */
+/* Every second page of eight, from the first on. */
+static void discard_half(char *at, size_t *calls) {
+  os_range_t ranges[PAGES / 2];
+  memset(at, 7, bytes(PAGES));
+  for (size_t i = 0; i < PAGES / 2; i++) ranges[i] = (os_range_t){at + bytes(2 * i), bytes(1)};
+  uint64_t before = atomic64_load_relaxed(&os_counts.advices);
+  for (size_t i = 0, gone; i < PAGES / 2; i += gone) {
+    gone = os_discard_some(&ranges[i], PAGES / 2 - i);
+    CHECK(gone != 0 && gone <= PAGES / 2 - i);
+  }
+  *calls = atomic64_load_relaxed(&os_counts.advices) - before;
+  for (size_t i = 0; i < PAGES; i++) CHECK_BYTES(at + bytes(i), i % 2 == 0 ? 0 : 7, bytes(1));
+}
+static void pretend_threads(void) { os_thread_watch(NULL), os_thread_watch(NULL); }
+
+TEST(os_linux, several_ranges_go_and_nothing_between_them, "") {
+  size_t calls;
+  char *at = os_map(bytes(PAGES));
+  discard_half(at, &calls);
+  CHECK(calls == PAGES / 2); /* with one thread, one by one */
+  pretend_threads();
+  discard_half(at, &calls);
+  discard_half(at, &calls);
+  CHECK_EQ(calls, os_ranges_at_once() == 1 ? PAGES / 2 : 1u);
+}
+
+TEST(os_linux, where_a_filter_refuses_several_ranges_at_once_they_go_one_by_one, "") {
+  size_t calls;
+  char *at = os_map(bytes(PAGES));
+  pretend_threads();
+  CHECK_EQ(os_ranges_at_once(), (size_t)OS_RANGES_MOST);
+  forbid(MANY_CALL);
+  discard_half(at, &calls);
+  CHECK_EQ(calls, PAGES / 2 + 1u);
+  CHECK_EQ(os_ranges_at_once(), 1u);
+  discard_half(at, &calls);
+  CHECK_EQ(calls, PAGES / 2 + 0u);
+}
+
+TEST(os_linux, ranges_before_one_that_is_locked_go_and_those_behind_it_can, "") {
+  char *at = os_map(bytes(PAGES));
+  memset(at, 7, bytes(PAGES));
+  pretend_threads();
+  if (mlock(at + bytes(2), bytes(1)) != 0 || os_discard(at + bytes(2), bytes(1))) return;
+  os_range_t ranges[] = {{at, bytes(1)}, {at + bytes(2), bytes(1)}, {at + bytes(4), bytes(2)}};
+  CHECK_EQ(os_discard_some(ranges, 3), 1u);
+  bool is_many = os_ranges_at_once() != 1;
+  CHECK_EQ(os_discard_some(ranges + 1, 2), 0u);
+  CHECK_EQ(os_ranges_at_once() != 1, is_many); /* it has refused this one only */
+  CHECK_EQ(os_discard_some(ranges + 2, 1), 1u);
+  CHECK_EQ(os_resident(at, bytes(PAGES)), bytes(PAGES - 3));
+  CHECK_BYTES(at + bytes(2), 7, bytes(1));
 }
 
 /* ---- threads --------------------------------------------------------------------------------- */

@@ -367,6 +367,7 @@ static void free_and_look(void *p) {
 
 TEST(runs, a_free_that_asks_for_nothing_ends_no_row_of_refusals, "") {
   char *p[8], *few[8];
+  os_fake.discards_many = false;
   core_option(OPTION_magazine, 0);
   core_option(OPTION_purge_budget, 8 * PAGE);
   for (unsigned i = 0; i < ARRAY_LENGTH(p); i++) {

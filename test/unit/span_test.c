@@ -172,6 +172,55 @@ TEST(span, what_the_system_keeps_it_is_asked_for_again_once_a_page_changes_hands
   check_nothing_lost();
 }
 
+/* In each of two spans ten pages that are free and in memory, and a block behind them. */
+static void free_in_two(char **p, char **walls) {
+  for (unsigned i = 0; i < 2; i++) {
+    memset(p[i] = of_pages(10), 7, (size_t)10 * PAGE);
+    walls[2 * i] = of_pages(32), walls[2 * i + 1] = of_pages(22);
+  }
+  for (unsigned i = 0; i < 2; i++) fast_free(p[i]);
+  keep_nothing();
+}
+static void free_walls(char **walls) {
+  for (unsigned i = 0; i < 4; i++) fast_free(walls[i]);
+  check_nothing_lost();
+}
+
+TEST(span, a_neighbour_s_pages_go_with_the_same_call_if_the_system_takes_many, "R1 R2") {
+  char *p[2], *walls[4];
+  for (int is_many = 0; is_many < 2; is_many++) {
+    os_fake.discards_many = is_many;
+    free_in_two(p, walls);
+    CHECK(span_around(p[0]) != span_around(p[1]));
+    CHECK(span_purge_near(span_around(p[0]), 11) == SPAN_NOT_ASKED);
+    CHECK_EQ(os_resident(p[0], (size_t)10 * PAGE), (size_t)10 * PAGE);
+    CHECK(span_purge_near(span_around(p[0]), 10) == SPAN_GIVEN);
+    CHECK_EQ(os_resident(p[0], (size_t)10 * PAGE), 0u);
+    CHECK_EQ(os_resident(p[1], (size_t)10 * PAGE), is_many ? 0u : (size_t)10 * PAGE);
+    CHECK(free_pages(p[0]) == bits_run(0, 10) && free_pages(p[1]) == bits_run(0, 10));
+    CHECK(span_is_valid(span_around(p[0])) && span_is_valid(span_around(p[1])));
+    free_walls(walls);
+  }
+}
+
+TEST(span, a_neighbour_s_pages_that_the_system_keeps_are_left_alone, "R1") {
+  char *p[2], *walls[4];
+  free_in_two(p, walls);
+  os_fake_fail(1u << OS_FAKE_DISCARD, 2, true);
+  CHECK(span_purge_near(span_around(p[0]), 8) == SPAN_GIVEN); /* its own */
+  os_fake_fail(0, 0, false);
+  uint64_t before = os_fake.calls[OS_FAKE_DISCARD];
+  memset(p[0] = of_pages(10), 7, (size_t)10 * PAGE);
+  fast_free(p[0]);
+  keep_nothing();
+  CHECK(span_purge_near(span_around(p[0]), 8) == SPAN_GIVEN);
+  CHECK_EQ(os_fake.calls[OS_FAKE_DISCARD], before + 1);
+  CHECK_EQ(os_resident(p[1], (size_t)10 * PAGE), (size_t)10 * PAGE);
+  CHECK(span_purge_near(span_around(p[1]), 8) == SPAN_GIVEN); /* but who asks gets it tried */
+  CHECK_EQ(os_resident(p[1], (size_t)10 * PAGE), 0u);
+  free_walls(walls);
+}
+
 TEST(span, threads_that_split_and_join_at_once_never_share_a_page, "R1 R2 S-run") {
   pthread_t threads[THREADS];
   for (size_t i = 0; i < THREADS; i++)
