@@ -53,7 +53,7 @@
 #include "slab/holes.c"
 #include "slab/partial.c"
 #include "slab/span.c"
-#include "slab/spans.c"
+#include "slab/span_purge.c"
 #if FH_SECURE
 #include "slab/secrets.c"
 #include "slab/states.c"

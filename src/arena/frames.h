@@ -1,6 +1,6 @@
 /* frames.h - huge pages, where they cost no memory                                   layer 3: arena
  * Owns:    which frames were made huge pages, and when the next one may be.
- *          Called by: arena.c, purge.c, grow.c, heap.   Calls: slices, budget, support, os.
+ *          Called by: arena.c, purge.c, grow.c, slab, heap.   Calls: slices, budget, support, os.
  * Threads: any. A frame is a huge page's worth of slices, half of a word of any bitmap. */
 #pragma once
 

@@ -100,7 +100,7 @@ hidden uint64_t span_claim_idle(slab_t *s, unsigned least);
 /* Claimed pages went back to the system. */
 hidden void span_note_gone(span_part_t part);
 
-/* ---- spans.c ---- */
+/* ---- span_purge.c ---- */
 
 /* Gives free pages of the spans in a group of 64 slices back to the system, if no page of the span
  * changed hands since the last look, or `is_at_once`. Returns how many looks that was worth. */

@@ -151,16 +151,24 @@ static void rest_little_thread(unsigned me) {
 
 /* One that is freed takes what is free beside it out of memory. */
 static void put_to_system(unsigned me) {
-  span_outcome_t outcome;
-  void *p = held[me];
-  held[me] = NULL;
-  write_to(p);
-  span_part_t part = span_part(p, span_end_block(p, "a scenario"));
-  release(span_free_to_system(part, 1, &outcome));
+  put_held(me);
+  span_purge_near(span, 1);
 }
 static void to_system_thread(unsigned me) {
   if (me == 0) claim_and_put(SHORT);
   else put_to_system(0);
+}
+
+/* Its neighbour is half free, too. */
+static slab_t *neighbour;
+static void near_before(void) {
+  one_before();
+  neighbour = span;
+  held[1] = begin(LONG);
+}
+static void near_thread(unsigned me) {
+  if (me == 0) claim_and_put(LONG);
+  else span_purge_near(neighbour, 1);
 }
 
 /* What comes free makes a run of eleven out of six that nobody has touched. It goes to the system,
@@ -218,6 +226,8 @@ const scenario_t span_scenarios[] = {
   {"span: a few of its free pages go", 2, 0, rest_little_before, rest_little_thread, settle},
   {"span: one that is freed takes free pages along while another claims some", 2, 0,
    rest_little_before, to_system_thread, settle},
+  {"span: its neighbour's free pages go with its own while another claims some", 2, 0, near_before,
+   near_thread, settle},
   {"span: pages go while its longest free run becomes what it was", 2, 0, rest_again_before,
    rest_again_thread, settle},
   {"span: so do pages beside one that is freed", 2, 0, rest_again_before, to_system_again_thread,

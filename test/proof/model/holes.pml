@@ -1,7 +1,7 @@
 /* holes.pml - one slab that nobody owns, while threads give its free pages back, find it and free
  * the last of it
  *
- * Stands for, in src/slab/holes.c: slab_fill_holes make_hole slab_make_holes
+ * Stands for, in src/slab/holes.c: slab_fill_holes make_holes slab_make_holes
  * and in src/slab/sparse.c: look_at_slice give_back_pages
  * and in src/slab/slab.c: slab_let_go slab_push
  * and in src/slab/partial.c: slab_own take partial_claim partial_publish partial_unpublish

@@ -3,8 +3,9 @@
  *
  * Stands for, in src/slab/span.c: room_of set_level clear_level note_new_room claim_run_in_span
  * and in src/slab/span.c: claim_run_in_group claim_run_in_arena span_claim span_begin end_if_free
- * and in src/slab/span.c: give_back_run span_free span_free_to_system claim_behind
- * and in src/slab/span.c: span_claim_behind span_resize purge_one
+ * and in src/slab/span.c: give_back_run span_free span_claim_idle claim_behind
+ * and in src/slab/span.c: span_claim_behind span_resize
+ * and in src/slab/span_purge.c: put_run_back let_runs_leave add_idle span_purge_near span_purge
  * and in src/arena/hint.h: hint_set_part hint_set hint_clear hint_any
  *
  * SPANS spans of PAGES pages, number s in group s % GROUPS of one arena; runs have LEAST to MOST
@@ -281,20 +282,6 @@ inline free_run() {
   forget()
 }
 
-/* With the run go free pages of its span, if nobody claims of them meanwhile. */
-inline free_to_system() {
-  atomic { w = free[span]; idle = w };
-  if
-  :: idle == 0
-  :: else ->
-     atomic { swap(span, idle) };
-     if :: ok -> note_new_room(span) :: else -> idle = 0; w = 0 fi
-  fi;
-  give_back(span, RUN(at, n) | idle);
-  if :: ok -> release_slices(span) :: else fi;
-  atomic { idle = 0; forget() }
-}
-
 inline shrink() {
   give_back(span, RUN(at + LEAST, n - LEAST));
   assert(!ok); n = LEAST
@@ -310,8 +297,8 @@ inline grow() {
   od
 }
 
-/* Which free pages were in use since the last look is anybody's guess. */
-inline purge_one(s) {
+/* Which free pages are in memory is anybody's guess. */
+inline claim_idle(s, idle) {
   w = free[s];
   if
   :: idle = w
@@ -321,15 +308,30 @@ inline purge_one(s) {
   :: idle == 0 -> w = 0
   :: else ->
      atomic { swap(s, idle) };
-     if
-     :: ok ->
-        note_new_room(s);
-        give_back(s, idle);
-        if :: ok -> release_slices(s) :: else fi
-     :: else -> w = 0
-     fi
-  fi;
-  atomic { idle = 0; ok = false }
+     if :: ok -> note_new_room(s); ok = false :: else -> idle = 0; w = 0 fi
+  fi
+}
+
+inline give_idle_back(s, idle) {
+  if
+  :: idle != 0 ->
+     give_back(s, idle);
+     if :: ok -> release_slices(s); ok = false :: else fi;
+     idle = 0
+  :: else
+  fi
+}
+
+/* Those of one span, then of its neighbour, go back to the system together. */
+inline purge_near(s) {
+  claim_idle(s, own_idle);
+#if SPANS > 1
+  if :: own_idle != 0 -> claim_idle(1 - (s), near_idle) :: else fi;
+#endif
+  give_idle_back(s, own_idle);
+#if SPANS > 1
+  give_idle_back(1 - (s), near_idle)
+#endif
 }
 
 inline use_otherwise() {
@@ -343,12 +345,11 @@ inline operate() {
   :: n == 0 -> have_run()
   :: n == 0 -> use_otherwise()
   :: n != 0 -> free_run()
-  :: n != 0 -> free_to_system()
   :: n > LEAST -> shrink()
   :: n != 0 && n < MOST && at + n < PAGES -> grow()
-  :: purge_one(0)
+  :: purge_near(0)
 #if SPANS > 1
-  :: purge_one(1)
+  :: purge_near(1)
 #endif
   fi
 }
@@ -357,7 +358,7 @@ inline operate() {
   ((ROOMY(level, GROUP(s)) >> (s)) & (groups[level] >> GROUP(s)) & (arenas >> (level)) & 1)
 
 active [TH] proctype thread() {
-  byte turn, n, span, at, w, after, was, is, level, g, seen, seen_groups, idle;
+  byte turn, n, span, at, w, after, was, is, level, g, seen, seen_groups, own_idle, near_idle;
   bool ok;
   begun;
 #if HOLDERS > 0

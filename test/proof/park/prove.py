@@ -364,7 +364,8 @@ def is_raced(line, functions):
             ("grow_at" in functions and
              line.strip() in ("slices_give_back(a, slice, missing);", "return false;")) or
             ("span_claim" in functions and line.strip().startswith(("hint_set(", "hint_arena("))) or
-            ("purge_one" in functions and ("arena_release_" in line or "free_pages" in line)))
+            (functions & {"put_run_back", "let_runs_leave", "release_slices"} and
+             ("arena_release_" in line or "free_pages" in line)))
 
 def is_refused(line, functions):
     """By a system that lets go of nothing, moves no pages, or makes no fences."""

@@ -1,4 +1,4 @@
-/* spans.c - free pages of spans go back to the system                                layer 4: slab
+/* span_purge.c - free pages of spans go back to the system                           layer 4: slab
  * Contract: span.h. */
 #include "../arena/purge.h"
 #include "../os/os.h"
@@ -22,7 +22,7 @@ static atomic64_t *look_of(slab_t *s) {
 }
 
 /* Has no page changed hands since the system kept some? */
-static bool is_refused(slab_t *s) {
+static bool has_refused(slab_t *s) {
   return atomic64_load_relaxed(look_of(s)) == ~atomic64_load_relaxed(&s->pages);
 }
 
@@ -61,7 +61,7 @@ static void let_runs_leave(leaving_t *l) {
     gone = os_discard_some(&ranges[i], l->n - i);
     if (gone == 0 && l->refused == NULL) l->refused = l->runs[i].span;
     if (gone == 0) put_run_back(&l->runs[i++], false);
-    for (; gone != 0; gone--) put_run_back(&l->runs[i++], true);
+    for (; gone != 0; gone--) put_run_back(&l->runs[i++], true); /* Bound: likewise */
   }
   l->n = 0;
 }
@@ -91,7 +91,7 @@ span_outcome_t span_purge_near(slab_t *s, unsigned least) {
   /* Bound: the bits of a word */
   for (; spans != 0 && l.n < os_ranges_at_once(); spans &= spans - 1) {
     slab_t *near = span_numbered(arena_of(s), group * GROUP_SPANS + bits_lowest(spans));
-    if (!is_refused(near)) add_idle(&l, near, (least + 1) / 2);
+    if (!has_refused(near)) add_idle(&l, near, (least + 1) / 2);
   }
   let_runs_leave(&l);
   return l.refused == s ? SPAN_REFUSED : SPAN_GIVEN; /* its runs were the first */
