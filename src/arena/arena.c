@@ -165,16 +165,13 @@ bool arena_discard(void *at, size_t size) {
   return note_discarded(at, size), true;
 }
 
-static os_range_t range_of(void *base, size_t unit, uint64_t run) {
-  return (os_range_t){(char *)base + bits_lowest(run) * unit, bits_count(run) * unit};
-}
-
-uint64_t arena_discard_lowest(void *base, size_t unit, uint64_t units) {
+/* The lowest runs, as many as one call takes. Returns those that went; 0: the lowest is refused. */
+static uint64_t discard_lowest(void *base, size_t unit, uint64_t units) {
   os_range_t ranges[OS_RANGES_MOST];
   size_t n = 0;
   uint64_t rest = units, gone;
   for (; rest != 0 && n < OS_RANGES_MOST; rest &= ~bits_lowest_run(rest)) /* Bound: that */
-    ranges[n++] = range_of(base, unit, bits_lowest_run(rest));
+    ranges[n++] = os_range_of(base, unit, rest);
   n = os_discard_some(ranges, n);
   for (gone = 0; n > 0; n--) gone |= bits_lowest_run(units & ~gone); /* Bound: as above */
   return gone;
@@ -183,7 +180,7 @@ uint64_t arena_discard_lowest(void *base, size_t unit, uint64_t units) {
 uint64_t arena_discard_runs(void *base, size_t unit, uint64_t units) {
   uint64_t gone = 0, rest = arena_is_pinned(base) ? 0 : units;
   while (rest != 0) { /* Bound: bits */
-    uint64_t now = arena_discard_lowest(base, unit, rest);
+    uint64_t now = discard_lowest(base, unit, rest);
     rest &= now != 0 ? ~now : ~bits_lowest_run(rest);
     gone |= now;
   }

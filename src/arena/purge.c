@@ -49,22 +49,18 @@ static bool is_done(const purge_t *p) {
   return p->purged >= p->want || is_in_vain || p->looks == 0;
 }
 
-/* Claimed slices went back to the system. */
-static out_of_line void note_purged(purge_t *p, arena_t *a, size_t word, uint64_t gone) {
+/* A run of claimed slices went back to the system. */
+static out_of_line void note_purged(purge_t *p, arena_t *a, size_t word, unsigned at, unsigned n) {
   arena_maps_t *maps = arena_maps(a);
-  unsigned all = bits_count(gone);
-  atomic64_and_relaxed(&maps->dirty[word], ~gone);
-  atomic64_or_relaxed(&maps->purged[word], gone);
-  for (uint64_t rest = gone; rest != 0; rest &= ~bits_lowest_run(rest)) { /* Bound: bits */
-    unsigned n = bits_count(bits_lowest_run(rest));
-    size_t at = word * 64 + bits_lowest(rest);
-    memset(&maps->touched[at], 0, n);
-    frames_break(a, at, n);
-    ASSERT_VALID(slices_are_valid(a, at, n, false));
-  }
-  atomic64_add_relaxed(&arena_counts.dirty, (uint64_t)0 - all);
-  atomic64_add_relaxed(&arena_counts.purged, (uint64_t)all << SLICE_SHIFT);
-  p->purged += all;
+  uint64_t run = bits_run(at, n);
+  atomic64_and_relaxed(&maps->dirty[word], ~run);
+  atomic64_or_relaxed(&maps->purged[word], run);
+  memset(&maps->touched[word * 64 + at], 0, n);
+  frames_break(a, word * 64 + at, n);
+  ASSERT_VALID(slices_are_valid(a, word * 64 + at, n, false));
+  atomic64_add_relaxed(&arena_counts.dirty, (uint64_t)0 - n);
+  atomic64_add_relaxed(&arena_counts.purged, (uint64_t)n << SLICE_SHIFT);
+  p->purged += n;
   p->in_row = 0;
 }
 
@@ -84,16 +80,16 @@ static void purge_word(purge_t *p, arena_t *a, size_t word) {
   if (refused_at != 0) atomic32_store_relaxed(&maps->refused_at[word], 0);
   p->in_row = 0;
   while (rest != 0 && (p->in_row < REFUSALS_MOST || p->is_asked)) { /* Bound: a word's runs */
+    unsigned at = bits_lowest(rest), n = bits_ones_below(rest >> at);
+    rest &= ~bits_run(at, n);
     timing_mark(TIMING_PURGE);
-    uint64_t gone = arena_discard_lowest(arena_address(a, word * 64), SLICE_SIZE, rest);
-    rest &= gone != 0 ? ~gone : ~bits_lowest_run(rest);
-    if (gone != 0) {
-      note_purged(p, a, word, gone);
+    if (!os_discard(arena_address(a, word * 64 + at), (size_t)n << SLICE_SHIFT)) {
+      atomic32_store_relaxed(&maps->refused_at[word], p->now | 1);
+      p->in_row++;
+      p->refused++;
       continue;
     }
-    atomic32_store_relaxed(&maps->refused_at[word], p->now | 1);
-    p->in_row++;
-    p->refused++;
+    note_purged(p, a, word, at, n);
   }
   if (claimed != 0) arena_put_back(a, word, claimed);
 }

@@ -12,6 +12,7 @@
 #pragma once
 
 #include "../base/atomic.h"
+#include "../base/bits.h"
 
 /* Counts of calls since start, for statistics. relaxed: sums on which nothing else depends. */
 typedef struct {
@@ -50,9 +51,14 @@ typedef struct {
   void *at;
   size_t size;
 } os_range_t;
-/* Likewise several ranges, OS_RANGES_MOST at most, or only the first few. Returns how many went; 0:
- * the system refuses the first. */
-enum { OS_RANGES_MOST = 16 };
+/* The pages of the lowest run of bits, each of which is `unit` bytes from `base` on. */
+static inline os_range_t os_range_of(void *base, size_t unit, uint64_t units) {
+  unsigned first = bits_lowest(units), n = bits_ones_below(units >> first);
+  return (os_range_t){(char *)base + first * unit, n * unit};
+}
+/* os_discard of several ranges, OS_RANGES_MOST at most, or only the first few. Returns how many
+ * went; 0: the system refuses the first. */
+enum { OS_RANGES_MOST = 6 }; /* more would need more stack than a kilobyte */
 hidden size_t os_discard_some(const os_range_t *ranges, size_t n);
 /* How many should be given at a time: 1 where several together take as long as each alone. */
 hidden size_t os_ranges_at_once(void);

@@ -58,13 +58,8 @@ void os_on_fork(void (*child)(void)) {
 void os_on_fork(void (*child)(void)) { pthread_atfork(NULL, NULL, child); }
 #endif
 
-static atomic32_t watches; /* calls of os_thread_watch, two at most; relaxed: a hint */
-#if defined(__linux__)
-bool call_has_threads(void) { return atomic32_load_relaxed(&watches) > 1; }
-#endif
-
 bool os_thread_watch(void *heap) {
-  if (atomic32_load_relaxed(&watches) < 2) atomic32_add_relaxed(&watches, 1);
+  call_note_thread();
   uint32_t key = atomic32_load_relaxed(&thread_key);
   return key != 0 && pthread_setspecific(key - 1, heap) == 0;
 }

@@ -95,7 +95,7 @@ hidden size_t span_live(const slab_t *s);
 /* Is the page free, and did a run that was freed begin there? */
 hidden bool span_was_freed(const void *p);
 
-/* Claims those free pages that may be in memory and can go, if they are `least` or more. 0: none. */
+/* Claims the free pages that may be in memory and can go, if they are `least` or more. 0: none. */
 hidden uint64_t span_claim_idle(slab_t *s, unsigned least);
 /* Claimed pages went back to the system. */
 hidden void span_note_gone(span_part_t part);

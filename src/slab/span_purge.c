@@ -11,10 +11,14 @@ enum {
 
 /* Runs of claimed pages, of several spans, that one call shall give back. */
 typedef struct {
-  span_part_t runs[OS_RANGES_MOST];
-  unsigned n;
+  os_range_t runs[OS_RANGES_MOST];
+  size_t n;
   const slab_t *refused; /* the first of which the system keeps some */
 } leaving_t;
+
+static span_part_t part_of(const os_range_t *run) {
+  return span_part(run->at, (unsigned)(run->size >> SPAN_PAGE_SHIFT));
+}
 
 /* The second slice's word. Writing it does no harm if the span has ended meanwhile. */
 static atomic64_t *look_of(slab_t *s) {
@@ -40,38 +44,29 @@ static void release_slices(slab_t *ended) {
   else arena_release_dirty((void *)slab_base(ended), SPAN_SLICES);
 }
 
-static os_range_t range_of_part(const span_part_t *run) {
-  size_t first = bits_lowest(run->pages), n = bits_count(run->pages);
-  return (os_range_t){(char *)slab_base(run->span) + (first << SPAN_PAGE_SHIFT),
-                      n << SPAN_PAGE_SHIFT};
-}
-
-static void put_run_back(const span_part_t *run, bool is_gone) {
-  if (is_gone) span_note_gone(*run);
-  slab_t *ended = span_free(*run);
+static void put_run_back(const os_range_t *run, bool is_gone) {
+  span_part_t part = part_of(run);
+  if (is_gone) span_note_gone(part);
+  slab_t *s = part.span, *ended = span_free(part);
   if (ended != NULL) return release_slices(ended);
-  if (!is_gone)
-    atomic64_store_relaxed(look_of(run->span), ~atomic64_load_relaxed(&run->span->pages));
+  if (!is_gone) atomic64_store_relaxed(look_of(s), ~atomic64_load_relaxed(&s->pages));
 }
 
 static void let_runs_leave(leaving_t *l) {
-  os_range_t ranges[OS_RANGES_MOST];
-  for (unsigned i = 0; i < l->n; i++) ranges[i] = range_of_part(&l->runs[i]); /* Bound: `n` */
-  for (size_t i = 0, gone; i < l->n;) {                                       /* Bound: as above */
-    gone = os_discard_some(&ranges[i], l->n - i);
-    if (gone == 0 && l->refused == NULL) l->refused = l->runs[i].span;
-    if (gone == 0) put_run_back(&l->runs[i++], false);
-    for (; gone != 0; gone--) put_run_back(&l->runs[i++], true); /* Bound: likewise */
+  for (size_t i = 0, end; i < l->n;) { /* Bound: `n` */
+    size_t gone = os_discard_some(&l->runs[i], l->n - i);
+    if (gone == 0 && l->refused == NULL) l->refused = part_of(&l->runs[i]).span;
+    for (end = i + max_size(gone, 1); i < end; i++) put_run_back(&l->runs[i], gone != 0);
   }
   l->n = 0;
 }
 
-/* False: the span has fewer idle pages than `least`. */
-static bool add_idle(leaving_t *l, slab_t *s, unsigned least) {
+/* False: the span has fewer idle pages than `least`. Inline to save stack. */
+static always_inline bool add_idle(leaving_t *l, slab_t *s, unsigned least) {
   uint64_t idle = span_claim_idle(s, least), rest = idle;
   for (; rest != 0; rest &= ~bits_lowest_run(rest)) { /* Bound: bits */
     if (l->n == OS_RANGES_MOST) let_runs_leave(l);
-    l->runs[l->n++] = (span_part_t){s, bits_lowest_run(rest)};
+    l->runs[l->n++] = os_range_of((void *)slab_base(s), SPAN_PAGE, rest);
   }
   return idle != 0;
 }
@@ -83,8 +78,7 @@ static uint64_t spans_in(arena_t *a, size_t group) {
 }
 
 span_outcome_t span_purge_near(slab_t *s, unsigned least) {
-  leaving_t l;
-  l.n = 0, l.refused = NULL;
+  leaving_t l = {.n = 0};
   if (!add_idle(&l, s, least)) return SPAN_NOT_ASKED;
   size_t group = span_number(s) / GROUP_SPANS;
   uint64_t spans = spans_in(arena_of(s), group);
@@ -98,9 +92,8 @@ span_outcome_t span_purge_near(slab_t *s, unsigned least) {
 }
 
 size_t span_purge(arena_t *a, size_t group, bool is_at_once) {
-  leaving_t l;
+  leaving_t l = {.n = 0};
   size_t looks = 0;
-  l.n = 0, l.refused = NULL;
   for (uint64_t spans = spans_in(a, group); spans != 0; spans &= spans - 1) { /* Bound: as above */
     slab_t *s = span_numbered(a, group * GROUP_SPANS + bits_lowest(spans));
     bool is_leaving = (is_at_once || is_at_rest(s)) && add_idle(&l, s, 1);

@@ -75,7 +75,7 @@ static void give_back_pages(walk_t *w, slab_t *s) {
 }
 
 /* A slab that had its bit a moment ago. If it still has a bit for class `c`, that is its class. */
-static void look_at_slice(walk_t *w, arena_t *a, size_t slice) {
+static out_of_line void look_at_slice(walk_t *w, arena_t *a, size_t slice) {
   slab_t *s = slab_of(arena_address(a, slice));
   unsigned c = slab_class(s);
   bool is_empty;

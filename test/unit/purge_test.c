@@ -114,26 +114,6 @@ TEST(purge, a_range_that_the_system_refuses_stays_dirty_and_the_others_go, "A3")
   CHECK_EQ(dirty(), 0u);
 }
 
-TEST(purge, a_range_in_the_midst_of_several_that_is_refused_stays_dirty_alone, "A3") {
-  for (int is_many = 0; is_many < 2; is_many++) {
-    os_fake.discards_many = is_many;
-    char *p = claim(60);
-    memset(p, 0x77, 60 * SLICE_SIZE);
-    for (size_t i = 0; i < 60; i += 3) arena_release(p + i * SLICE_SIZE, 1);
-    os_fake_fail(1u << OS_FAKE_DISCARD, 3, false);
-    size_t before = purged();
-    purge_all();
-    CHECK_EQ(purged(), before + (is_many ? 20 : 19)); /* a range behind others is asked again */
-    purge_all();
-    check_dirty();
-    for (size_t i = 0; i < 60; i++)
-      CHECK_BYTES(p + i * SLICE_SIZE, i % 3 == 0 ? 0 : 0x77, SLICE_SIZE);
-    for (size_t i = 0; i < 60; i++)
-      if (i % 3 != 0) arena_release(p + i * SLICE_SIZE, 1);
-    purge_all();
-  }
-}
-
 TEST(purge, a_system_that_refuses_everything_is_not_asked_again_and_again, "") {
   char *p = claim(60);
   for (size_t i = 0; i < 60; i += 3) arena_release(p + i * SLICE_SIZE, 1);

@@ -84,34 +84,6 @@ TEST(span, a_pointer_into_a_block_is_no_double_free_though_a_run_once_began_ther
   check_nothing_lost();
 }
 
-static uint64_t idle_pages(void) { return atomic64_load_relaxed(&arena_counts.absent_pages); }
-TEST(span, free_pages_of_a_span_at_rest_go_back_and_so_do_all_on_request, "R1") {
-  char *p = of_pages(30), *wall = of_pages(5);
-  memset(p, 7, (size_t)30 * PAGE), memset(wall, 7, (size_t)5 * PAGE);
-  arena_t *a = arena_of(p);
-  size_t group = arena_slice(p) / 64;
-  fast_free(p);
-  keep_nothing();
-  CHECK_EQ(span_purge(a, group, false), 1u);
-  CHECK_EQ(os_resident(p, SPAN_SIZE), (size_t)35 * PAGE); /* a look */
-  uint64_t idle = idle_pages();
-  CHECK_GT(span_purge(a, group, false), 1u);
-  CHECK_EQ(os_resident(p, SPAN_SIZE), (size_t)5 * PAGE);
-  CHECK_EQ(idle_pages(), idle + 30);
-  uint64_t before = os_fake.calls[OS_FAKE_DISCARD];
-  span_purge(a, group, true);
-  CHECK_EQ(os_fake.calls[OS_FAKE_DISCARD], before); /* nothing lies there any more */
-  CHECK_EQ(of_pages(30), (void *)p);
-  CHECK(large_is_clean(p) && idle_pages() == idle);
-  memset(p, 7, (size_t)30 * PAGE);
-  fast_free(p);
-  heap_collect(true);
-  CHECK_EQ(os_resident(p, SPAN_SIZE), (size_t)5 * PAGE);
-  CHECK_BYTES(wall, 7, (size_t)5 * PAGE);
-  fast_free(wall);
-  check_nothing_lost();
-}
-
 /* ---- many threads ---- */
 
 enum { THREADS = 6, SHARED = 64, ROUNDS = 20000 };
@@ -143,82 +115,6 @@ static void *exchange(void *seed) {
   }
   os_fake_end_thread();
   return NULL;
-}
-
-TEST(span, pages_too_few_for_a_run_go_back_on_request_too, "") {
-  char *p[64 / 8];
-  for (unsigned i = 0; i < ARRAY_LENGTH(p); i++) memset(p[i] = of_pages(8), 7, (size_t)8 * PAGE);
-  for (unsigned i = 0; i < ARRAY_LENGTH(p); i++)
-    CHECK_EQ(any_realloc(p[i], (size_t)5 * PAGE, "realloc"), (void *)p[i]);
-  CHECK_EQ(os_resident(p[0], SPAN_SIZE), SPAN_SIZE);
-  heap_collect(true);
-  CHECK_EQ(os_resident(p[0], SPAN_SIZE), (size_t)5 * 8 * PAGE);
-}
-
-TEST(span, what_the_system_keeps_it_is_asked_for_again_once_a_page_changes_hands, "R1") {
-  char *p = of_pages(30), *wall = of_pages(5);
-  arena_t *a = arena_of(p);
-  size_t group = arena_slice(p) / 64;
-  fast_free(p);
-  keep_nothing();
-  os_fake_fail(1u << OS_FAKE_DISCARD, 1, true);
-  for (int i = 0; i < 9; i++) span_purge(a, group, false);
-  CHECK_EQ(os_fake.calls[OS_FAKE_DISCARD], 1u);
-  void *other = of_pages(5);
-  for (int i = 0; i < 9; i++) span_purge(a, group, false);
-  CHECK_EQ(os_fake.calls[OS_FAKE_DISCARD], 2u);
-  os_fake_fail(0, 0, false);
-  fast_free(other), fast_free(wall);
-  check_nothing_lost();
-}
-
-/* In each of two spans ten pages that are free and in memory, and a block behind them. */
-static void free_in_two(char **p, char **walls) {
-  for (unsigned i = 0; i < 2; i++) {
-    memset(p[i] = of_pages(10), 7, (size_t)10 * PAGE);
-    walls[2 * i] = of_pages(32), walls[2 * i + 1] = of_pages(22);
-  }
-  for (unsigned i = 0; i < 2; i++) fast_free(p[i]);
-  keep_nothing();
-}
-static void free_walls(char **walls) {
-  for (unsigned i = 0; i < 4; i++) fast_free(walls[i]);
-  check_nothing_lost();
-}
-
-TEST(span, a_neighbour_s_pages_go_with_the_same_call_if_the_system_takes_many, "R1 R2") {
-  char *p[2], *walls[4];
-  for (int is_many = 0; is_many < 2; is_many++) {
-    os_fake.discards_many = is_many;
-    free_in_two(p, walls);
-    CHECK(span_around(p[0]) != span_around(p[1]));
-    CHECK(span_purge_near(span_around(p[0]), 11) == SPAN_NOT_ASKED);
-    CHECK_EQ(os_resident(p[0], (size_t)10 * PAGE), (size_t)10 * PAGE);
-    CHECK(span_purge_near(span_around(p[0]), 10) == SPAN_GIVEN);
-    CHECK_EQ(os_resident(p[0], (size_t)10 * PAGE), 0u);
-    CHECK_EQ(os_resident(p[1], (size_t)10 * PAGE), is_many ? 0u : (size_t)10 * PAGE);
-    CHECK(free_pages(p[0]) == bits_run(0, 10) && free_pages(p[1]) == bits_run(0, 10));
-    CHECK(span_is_valid(span_around(p[0])) && span_is_valid(span_around(p[1])));
-    free_walls(walls);
-  }
-}
-
-TEST(span, a_neighbour_s_pages_that_the_system_keeps_are_left_alone, "R1") {
-  char *p[2], *walls[4];
-  free_in_two(p, walls);
-  os_fake_fail(1u << OS_FAKE_DISCARD, 2, true);
-  CHECK(span_purge_near(span_around(p[0]), 8) == SPAN_GIVEN); /* its own */
-  os_fake_fail(0, 0, false);
-  uint64_t before = os_fake.calls[OS_FAKE_DISCARD];
-  memset(p[0] = of_pages(10), 7, (size_t)10 * PAGE);
-  fast_free(p[0]);
-  keep_nothing();
-  CHECK(span_purge_near(span_around(p[0]), 8) == SPAN_GIVEN);
-  CHECK_EQ(os_fake.calls[OS_FAKE_DISCARD], before + 1);
-  CHECK_EQ(os_resident(p[1], (size_t)10 * PAGE), (size_t)10 * PAGE);
-  CHECK(span_purge_near(span_around(p[1]), 8) == SPAN_GIVEN); /* but who asks gets it tried */
-  CHECK_EQ(os_resident(p[1], (size_t)10 * PAGE), 0u);
-  free_walls(walls);
 }
 
 TEST(span, threads_that_split_and_join_at_once_never_share_a_page, "R1 R2 S-run") {

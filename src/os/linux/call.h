@@ -1,6 +1,6 @@
 /* call.h - the bare system call: its result, or an error below zero                     layer 1: os
  * Owns:    nothing.   Called by: posix.c, os_linux.c, files.c, huge_pages.c.   Calls: the kernel;
- *          posix.c for call_open and call_has_threads.
+ *          posix.c for call_open.
  * Threads: any. A bare call leaves errno alone, is no cancellation point, and binds no symbol. */
 #pragma once
 
@@ -161,5 +161,9 @@ static inline bool call_is_within_limit(uint64_t end) {
   return OS_CALL(prlimit64, 0, RLIMIT_FSIZE, NULL, most) < 0 || end <= most[0];
 }
 hidden int call_open(const char *path, int flags); /* -1: it cannot be opened */
-hidden bool call_has_threads(void); /* Have several threads called os_thread_watch? */
+/* Threads that called os_thread_watch, two at most. relaxed: a hint */
+extern hidden atomic32_t call_threads;
+static inline void call_note_thread(void) {
+  if (atomic32_load_relaxed(&call_threads) < 2) atomic32_add_relaxed(&call_threads, 1);
+}
 #endif

@@ -111,6 +111,7 @@ bool os_discard(void *at, size_t size) {
 /* Each discard interrupts all processors on which threads of the process run. That takes ten times
  * as long as the rest, and is done once for all ranges of a call. */
 _Static_assert(sizeof(os_range_t) == sizeof(struct iovec), "what the kernel reads");
+atomic32_t call_threads;
 static atomic32_t is_one_by_one; /* the kernel is older than 6.14, or refuses; relaxed: a hint */
 size_t os_ranges_at_once(void) {
   return atomic32_load_relaxed(&is_one_by_one) ? 1 : OS_RANGES_MOST;
@@ -134,7 +135,7 @@ static size_t discard_many(const os_range_t *ranges, size_t n) {
 /* With one thread there is nobody to interrupt, and a filter for system calls may allow madvise
  * alone. */
 size_t os_discard_some(const os_range_t *ranges, size_t n) {
-  size_t gone = n > 1 && call_has_threads() ? discard_many(ranges, n) : 0;
+  size_t gone = n > 1 && atomic32_load_relaxed(&call_threads) > 1 ? discard_many(ranges, n) : 0;
   return gone != 0 ? gone : os_discard(ranges->at, ranges->size);
 }
 
