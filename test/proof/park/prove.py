@@ -365,7 +365,7 @@ def is_raced(line, functions):
              line.strip() in ("slices_give_back(a, slice, missing);", "return false;")) or
             ("span_claim" in functions and line.strip().startswith(("hint_set(", "hint_arena("))) or
             (functions & {"put_run_back", "let_runs_leave", "release_slices"} and
-             ("arena_release_" in line or "free_pages" in line)))
+             any(part in line for part in ("arena_release_", "free_pages", "release_slices("))))
 
 def is_refused(line, functions):
     """By a system that lets go of nothing, moves no pages, or makes no fences."""
