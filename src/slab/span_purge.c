@@ -47,16 +47,21 @@ static void release_slices(slab_t *ended) {
 static void put_run_back(const os_range_t *run, bool is_gone) {
   span_part_t part = part_of(run);
   if (is_gone) span_note_gone(part);
-  slab_t *s = part.span, *ended = span_free(part);
-  if (ended != NULL) return release_slices(ended);
-  if (!is_gone) atomic64_store_relaxed(look_of(s), ~atomic64_load_relaxed(&s->pages));
+  slab_t *ended = span_free(part);
+  if (ended != NULL) release_slices(ended);
 }
 
 static void let_runs_leave(leaving_t *l) {
+  unsigned kept = 0;                   /* runs that the system keeps: a bit for each */
   for (size_t i = 0, end; i < l->n;) { /* Bound: `n` */
     size_t gone = os_discard_some(&l->runs[i], l->n - i);
     if (gone == 0 && l->refused == NULL) l->refused = part_of(&l->runs[i]).span;
+    if (gone == 0) kept |= 1u << i;
     for (end = i + max_size(gone, 1); i < end; i++) put_run_back(&l->runs[i], gone != 0);
+  }
+  for (; kept != 0; kept &= kept - 1) { /* Bound: as above; when all runs of the spans are back */
+    slab_t *s = part_of(&l->runs[bits_lowest(kept)]).span;
+    atomic64_store_relaxed(look_of(s), ~atomic64_load_relaxed(&s->pages));
   }
   l->n = 0;
 }

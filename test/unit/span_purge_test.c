@@ -108,3 +108,28 @@ TEST(span_purge, a_neighbour_s_pages_that_the_system_keeps_are_left_alone, "R1")
   CHECK_EQ(os_resident(p[1], (size_t)10 * PAGE), 0u);
   free_walls(walls);
 }
+
+static void *locked;
+static unsigned refusals;
+static void refuse_locked(os_fake_call_t call, void *at, size_t size) {
+  (void)size;
+  if (call != OS_FAKE_DISCARD || at != locked) return;
+  os_fake_fail(1u << OS_FAKE_DISCARD, 1, false);
+  refusals++;
+}
+
+TEST(span_purge, a_run_that_the_system_keeps_beside_one_that_goes_it_is_asked_for_once, "R1") {
+  char *p = of_pages(10), *wall = of_pages(5), *q = of_pages(10), *rest = of_pages(32);
+  CHECK(span_around(p) == span_around(rest));
+  memset(p, 7, (size_t)10 * PAGE), memset(q, 7, (size_t)10 * PAGE);
+  fast_free(p), fast_free(q);
+  keep_nothing();
+  locked = p;
+  os_fake.before = refuse_locked;
+  for (int i = 0; i < 9; i++) span_purge(arena_of(p), arena_slice(p) / 64, false);
+  CHECK_EQ(refusals, 1u);
+  CHECK_EQ(os_resident(q, (size_t)10 * PAGE), 0u);
+  os_fake.before = NULL;
+  fast_free(wall), fast_free(rest);
+  check_nothing_lost();
+}
