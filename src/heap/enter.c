@@ -133,7 +133,7 @@ static cold heap_t *attach(void) {
 }
 
 static void begin_in_child(void) {
-  os_close_parents_look();
+  os_begin_in_child();
   settle_own();
 }
 

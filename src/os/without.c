@@ -14,6 +14,12 @@ bool os_move(void *from, size_t old_size, void *to, size_t new_size) { return fa
 bool os_is_one_mapping(void *at, size_t size) { return false; }
 bool os_break_range(uintptr_t *from, uintptr_t *to) { return *from = *to = 0, false; }
 
+/* No call takes several ranges. */
+size_t os_ranges_at_once(void) { return 1; }
+size_t os_discard_some(const os_range_t *ranges, size_t n) {
+  return os_discard(ranges->at, ranges->size);
+}
+
 /* No call makes pages present or huge. os_zero gives up the pages in memory as well. */
 bool os_populate(void *at, size_t size) { return false; }
 bool os_map_huge(void *at, size_t size, size_t page, int node) { return false; }
@@ -44,7 +50,7 @@ uint64_t os_hold_signals(void) { return 0; }
 void os_release_signals(uint64_t before) {}
 uint64_t os_thread_spent_ns(uint32_t number) { return 0; }
 bool os_thread_is_asleep(uint32_t number) { return false; }
-void os_close_parents_look(void) {}
+void os_begin_in_child(void) {}
 
 /* No container: percentages are of the machine's memory, and cost no system call each. */
 container_t container;

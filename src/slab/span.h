@@ -106,8 +106,8 @@ hidden void span_note_gone(span_part_t part);
  * changed hands since the last look, or `is_at_once`. Returns how many looks that was worth. */
 hidden size_t span_purge(arena_t *a, size_t group, bool is_at_once);
 /* Gives the span's free pages back to the system, unless they are fewer than `least`, or claimed
- * meanwhile; and with the same call those of its neighbours. The span may have ended.
- * SPAN_REFUSED: the system keeps some. */
+ * meanwhile. The span may have ended. If `least` is more than 1 and the system takes many ranges at
+ * a time, those of its neighbours go along. SPAN_REFUSED: the system keeps some of the span's. */
 typedef enum { SPAN_NOT_ASKED, SPAN_GIVEN, SPAN_REFUSED } span_outcome_t;
 hidden span_outcome_t span_purge_near(slab_t *s, unsigned least);
 

@@ -25,15 +25,16 @@ static atomic64_t *look_of(slab_t *s) {
   return &slab_of((void *)(slab_base(s) + SLICE_SIZE))->pages;
 }
 
-/* Has no page changed hands since the system kept some? */
-static bool has_refused(slab_t *s) {
+/* Has the system kept some, and has no page changed hands since? */
+static bool was_refused(slab_t *s) {
   return atomic64_load_relaxed(look_of(s)) == ~atomic64_load_relaxed(&s->pages);
 }
 
-/* Has no page changed hands since the last look, when none was refused? */
-static bool is_at_rest(slab_t *s) {
+/* Notes a look. Has no page changed hands since the last one, and was none refused since? */
+static bool note_rest(slab_t *s) {
   uint64_t w = atomic64_load_relaxed(&s->pages), seen = atomic64_load_relaxed(look_of(s));
-  if (seen != w && seen != ~w) atomic64_store_relaxed(look_of(s), w);
+  if (w == 0 || seen == ~w) return false;
+  if (seen != w) atomic64_store_relaxed(look_of(s), w);
   return seen == w;
 }
 
@@ -68,6 +69,8 @@ static void let_runs_leave(leaving_t *l) {
 
 /* False: the span has fewer idle pages than `least`. Inline to save stack. */
 static always_inline bool add_idle(leaving_t *l, slab_t *s, unsigned least) {
+  if (l->n == OS_RANGES_MOST)
+    let_runs_leave(l); /* so a thread has pages of so many spans at most */
   uint64_t idle = span_claim_idle(s, least), rest = idle;
   for (; rest != 0; rest &= ~bits_lowest_run(rest)) { /* Bound: bits */
     if (l->n == OS_RANGES_MOST) let_runs_leave(l);
@@ -86,11 +89,11 @@ span_outcome_t span_purge_near(slab_t *s, unsigned least) {
   leaving_t l = {.n = 0};
   if (!add_idle(&l, s, least)) return SPAN_NOT_ASKED;
   size_t group = span_number(s) / GROUP_SPANS;
-  uint64_t spans = spans_in(arena_of(s), group);
+  uint64_t spans = least > 1 ? spans_in(arena_of(s), group) : 0;
   /* Bound: the bits of a word */
   for (; spans != 0 && l.n < os_ranges_at_once(); spans &= spans - 1) {
     slab_t *near = span_numbered(arena_of(s), group * GROUP_SPANS + bits_lowest(spans));
-    if (!has_refused(near)) add_idle(&l, near, (least + 1) / 2);
+    if (!was_refused(near)) add_idle(&l, near, least / 2);
   }
   let_runs_leave(&l);
   return l.refused == s ? SPAN_REFUSED : SPAN_GIVEN; /* its runs were the first */
@@ -101,7 +104,7 @@ size_t span_purge(arena_t *a, size_t group, bool is_at_once) {
   size_t looks = 0;
   for (uint64_t spans = spans_in(a, group); spans != 0; spans &= spans - 1) { /* Bound: as above */
     slab_t *s = span_numbered(a, group * GROUP_SPANS + bits_lowest(spans));
-    bool is_leaving = (is_at_once || is_at_rest(s)) && add_idle(&l, s, 1);
+    bool is_leaving = (is_at_once || note_rest(s)) && add_idle(&l, s, 1);
     looks += is_leaving ? DISCARD_LOOKS : 1;
   }
   let_runs_leave(&l);

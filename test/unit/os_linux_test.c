@@ -257,6 +257,9 @@ TEST(os_linux, several_ranges_go_and_nothing_between_them, "") {
   discard_half(at, &calls);
   discard_half(at, &calls);
   CHECK_EQ(calls, os_ranges_at_once() == 1 ? PAGES / 2 : 1u);
+  os_begin_in_child();
+  discard_half(at, &calls);
+  CHECK(calls == PAGES / 2); /* a child has one thread, too */
 }
 
 TEST(os_linux, where_a_filter_refuses_several_ranges_at_once_they_go_one_by_one, "") {

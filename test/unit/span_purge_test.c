@@ -91,6 +91,15 @@ TEST(span_purge, a_neighbour_s_pages_go_with_the_same_call_if_the_system_takes_m
   }
 }
 
+TEST(span_purge, where_all_must_go_at_once_a_neighbour_keeps_its_pages, "") {
+  char *p[2], *walls[4];
+  free_in_two(p, walls);
+  CHECK(span_purge_near(span_around(p[0]), 1) == SPAN_GIVEN);
+  CHECK_EQ(os_resident(p[0], (size_t)10 * PAGE), 0u);
+  CHECK_EQ(os_resident(p[1], (size_t)10 * PAGE), (size_t)10 * PAGE);
+  free_walls(walls);
+}
+
 TEST(span_purge, a_neighbour_s_pages_that_the_system_keeps_are_left_alone, "R1") {
   char *p[2], *walls[4];
   free_in_two(p, walls);

@@ -75,11 +75,6 @@ bool os_discard(void *at, size_t size) {
   return map(at, size, os_is_there(at) ? READ_WRITE : PROT_NONE, MAP_FIXED) != NULL;
 }
 
-size_t os_ranges_at_once(void) { return 1; }
-size_t os_discard_some(const os_range_t *ranges, size_t n) {
-  return (void)n, os_discard(ranges->at, ranges->size);
-}
-
 bool os_unmap(void *at, size_t size) {
   if (call_succeeded(&os_counts.unmaps, OS_CALL(munmap, at, size))) return true;
   os_discard(at, size);

@@ -161,7 +161,7 @@ static inline bool call_is_within_limit(uint64_t end) {
   return OS_CALL(prlimit64, 0, RLIMIT_FSIZE, NULL, most) < 0 || end <= most[0];
 }
 hidden int call_open(const char *path, int flags); /* -1: it cannot be opened */
-/* Threads that called os_thread_watch, two at most. relaxed: a hint */
+/* Threads that have called os_thread_watch, in this process, two at most. relaxed: a hint */
 extern hidden atomic32_t call_threads;
 static inline void call_note_thread(void) {
   if (atomic32_load_relaxed(&call_threads) < 2) atomic32_add_relaxed(&call_threads, 1);

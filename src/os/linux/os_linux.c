@@ -25,7 +25,7 @@
 #ifndef SYS_process_madvise
 #define SYS_process_madvise 440
 #endif
-enum { THIS_THREAD = -10000 }; /* in place of a pidfd */
+enum { PIDFD_OF_SELF = -10000 }; /* newer headers have a name for it */
 #ifndef MADV_POPULATE_WRITE
 #define MADV_POPULATE_WRITE 23
 #endif
@@ -109,19 +109,20 @@ bool os_discard(void *at, size_t size) {
 }
 
 /* Each discard interrupts all processors on which threads of the process run. That takes ten times
- * as long as the rest, and is done once for all ranges of a call. */
+ * as long as the rest. From Linux 6.16 on it is done once for all ranges of a call. With one thread
+ * there is nobody to interrupt, and a filter for system calls may allow madvise alone. */
 _Static_assert(sizeof(os_range_t) == sizeof(struct iovec), "what the kernel reads");
 atomic32_t call_threads;
-static atomic32_t is_one_by_one; /* the kernel is older than 6.14, or refuses; relaxed: a hint */
+static atomic32_t is_one_by_one; /* the kernel is older than 6.15, or refuses; relaxed: a hint */
 size_t os_ranges_at_once(void) {
-  return atomic32_load_relaxed(&is_one_by_one) ? 1 : OS_RANGES_MOST;
+  bool is_many = atomic32_load_relaxed(&call_threads) > 1 && !atomic32_load_relaxed(&is_one_by_one);
+  return is_many ? OS_RANGES_MOST : 1;
 }
 
 static size_t discard_many(const os_range_t *ranges, size_t n) {
-  if (atomic32_load_relaxed(&is_one_by_one)) return 0;
-  long bytes = OS_CALL(process_madvise, THIS_THREAD, ranges, n, MADV_DONTNEED, 0, 0);
-  if (!call_succeeded(&os_counts.advices, bytes)) {
-    if (bytes != -EINVAL) atomic32_store_relaxed(&is_one_by_one, 1); /* EINVAL: one is locked */
+  long bytes = OS_CALL(process_madvise, PIDFD_OF_SELF, ranges, n, MADV_DONTNEED, 0, 0);
+  if (!call_succeeded(&os_counts.advices, bytes)) { /* the first is locked, or not mapped */
+    if (bytes != -EINVAL && bytes != -ENOMEM) atomic32_store_relaxed(&is_one_by_one, 1);
     return 0;
   }
   size_t gone = 0;
@@ -132,10 +133,8 @@ static size_t discard_many(const os_range_t *ranges, size_t n) {
   return gone;
 }
 
-/* With one thread there is nobody to interrupt, and a filter for system calls may allow madvise
- * alone. */
 size_t os_discard_some(const os_range_t *ranges, size_t n) {
-  size_t gone = n > 1 && atomic32_load_relaxed(&call_threads) > 1 ? discard_many(ranges, n) : 0;
+  size_t gone = n > 1 && os_ranges_at_once() > 1 ? discard_many(ranges, n) : 0;
   return gone != 0 ? gone : os_discard(ranges->at, ranges->size);
 }
 

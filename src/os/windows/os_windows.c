@@ -173,11 +173,6 @@ bool os_discard(void *at, size_t size) {
   return is_gone;
 }
 
-size_t os_ranges_at_once(void) { return 1; }
-size_t os_discard_some(const os_range_t *ranges, size_t n) {
-  return (void)n, os_discard(ranges->at, ranges->size);
-}
-
 bool os_protect(void *at, size_t size, bool is_open) {
   void *pages = at;
   int32_t status = is_open ? page_allocate(&pages, size, MEM_COMMIT, PAGE_READWRITE) : 0;

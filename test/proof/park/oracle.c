@@ -644,8 +644,8 @@ size_t blocks_in_hand = 1;
 
 /* docs/promises.md, section 3: the heaps and what they hold, and one thing in its hands. That is a
  * block, a chain, a slab, a heap that a handler made superfluous, or a chunk of places. Or it is
- * the free pages of a span, or a range of slices, of which some may be free again. A realloc that
- * copies has two blocks: the new one, and the program's. */
+ * the free pages of a few spans, or a range of slices, of which some may be free again. A realloc
+ * that copies has two blocks: the new one, and the program's. */
 static void expect_bounded(left_t left, unsigned heaps_most, unsigned large_most) {
   size_t slices = left.slices - left.slices_kept;
   if (left.slabs_in_hand > 1) park_fail("lost: %u slabs in hand", left.slabs_in_hand);
@@ -653,7 +653,7 @@ static void expect_bounded(left_t left, unsigned heaps_most, unsigned large_most
   if (left.places > PLACES_IN_CHUNK) park_fail("lost: %u places", left.places);
   if (left.large + left.huge_records > large_most)
     park_fail("lost: %u large and %u huge blocks", left.large, left.huge_records);
-  if (left.pages > left.pages_kept + 64)
+  if (left.pages > left.pages_kept + OS_RANGES_MOST * SPAN_PAGES)
     park_fail("lost: %zu pages, %zu of them kept", left.pages, left.pages_kept);
   if (left.slices > left.slices_kept &&
       (slices > IN_HAND_SLICES || (left.runs > 2 && left.words > 1)))
