@@ -133,7 +133,7 @@ static cold heap_t *attach(void) {
 }
 
 static void begin_in_child(void) {
-  os_begin_in_child();
+  os_begin_in_child(heap_of_thread() != NULL);
   settle_own();
 }
 

@@ -212,9 +212,9 @@ hidden void os_release_signals(uint64_t before);
 /* Is this thread of the process waiting for something other than a processor? False if the system
  * does not say. Only one thread at a time may ask. */
 hidden bool os_thread_is_asleep(uint32_t number);
-/* In a child of fork, before it opens files: it has one thread. Closes the file that a parent's
- * look had open. */
-hidden void os_begin_in_child(void);
+/* In a child of fork, before it opens files: it has one thread, `is_watched` if that has called
+ * os_thread_watch. Closes the file that a parent's look had open. */
+hidden void os_begin_in_child(bool is_watched);
 /* Processor time of this thread of the process, ns. 0: not known. */
 hidden uint64_t os_thread_spent_ns(uint32_t number);
 /* Has this thread of `caller`'s process ended? Then its writes are visible. False in doubt. */

@@ -50,7 +50,7 @@ uint64_t os_hold_signals(void) { return 0; }
 void os_release_signals(uint64_t before) {}
 uint64_t os_thread_spent_ns(uint32_t number) { return 0; }
 bool os_thread_is_asleep(uint32_t number) { return false; }
-void os_begin_in_child(void) {}
+void os_begin_in_child(bool is_watched) {}
 
 /* No container: percentages are of the machine's memory, and cost no system call each. */
 container_t container;

@@ -39,16 +39,16 @@ TEST(files, a_child_closes_what_a_look_at_a_thread_had_open_and_nothing_else, ""
   CHECK(!os_thread_is_asleep((uint32_t)getpid())); /* it looks itself */
   CHECK_GT(atomic32_load_relaxed(&look_file), 0u);
   int file = open_state(task);
-  os_begin_in_child();
+  os_begin_in_child(true);
   CHECK_EQ(fcntl(file, F_GETFD), -1);
   CHECK_EQ(os_open("/proc/self/stat"), file);
-  os_begin_in_child(); /* once */
+  os_begin_in_child(true); /* once */
   CHECK_GE(fcntl(file, F_GETFD), 0);
   CHECK_EQ(open_state(""), file + 1);
-  os_begin_in_child();
+  os_begin_in_child(true);
   CHECK_GE(fcntl(file + 1, F_GETFD), 0);
   CHECK_EQ(open_state(task), file + 2);
   fcntl(file + 2, F_SETFL, 0); /* as a program opens it */
-  os_begin_in_child();
+  os_begin_in_child(true);
   CHECK_GE(fcntl(file + 2, F_GETFD), 0);
 }

@@ -473,7 +473,7 @@ bool os_fence_threads(void) {
 uint64_t os_hold_signals(void) { return 0; }
 void os_release_signals(uint64_t before) { (void)before; }
 bool os_thread_is_asleep(uint32_t number) { return number != os_fake.awake; }
-void os_begin_in_child(void) {}
+void os_begin_in_child(bool is_watched) { (void)is_watched; }
 uint64_t os_thread_spent_ns(uint32_t number) {
   return os_fake.spent_ns != NULL ? os_fake.spent_ns(number) : 0;
 }

@@ -257,7 +257,7 @@ TEST(os_linux, several_ranges_go_and_nothing_between_them, "") {
   discard_half(at, &calls);
   discard_half(at, &calls);
   CHECK_EQ(calls, os_ranges_at_once() == 1 ? PAGES / 2 : 1u);
-  os_begin_in_child();
+  os_begin_in_child(true);
   discard_half(at, &calls);
   CHECK(calls == PAGES / 2); /* a child has one thread, too */
 }

@@ -132,12 +132,12 @@ bool os_thread_is_asleep(uint32_t number) {
 /* The system copies the table of files some time before it copies memory. So the noted number may
  * be closed here already, or belong to another look or to the program. A file is closed only if it
  * has such a name and was opened the way `os_open` does it. */
-void os_begin_in_child(void) {
+void os_begin_in_child(bool is_watched) {
   static const char in_proc[] = "/proc/", in_task[] = "/task/", state[] = "/stat";
   int file = (int)atomic32_load_relaxed(&look_file) - 1;
   char name[64], target[64] = "";
   fmt_t path;
-  atomic32_store_relaxed(&call_threads, 1);
+  atomic32_store_relaxed(&call_threads, is_watched);
   if (file < 0) return;
   atomic32_store_relaxed(&look_file, 0);
   fmt_start(&path, name, sizeof name, NULL, NULL);

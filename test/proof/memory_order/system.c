@@ -129,7 +129,7 @@ size_t os_discard_some(const os_range_t *ranges, size_t n) {
 
 void os_thread_set_leave(os_leave_t *leave) { leave_thread = leave; }
 void os_on_fork(void (*child)(void)) { (void)child; }
-void os_begin_in_child(void) {}
+void os_begin_in_child(bool is_watched) { (void)is_watched; }
 bool os_thread_watch(void *heap) {
   (void)heap;
   return true;
