@@ -910,6 +910,15 @@ static void refused_within_budget(void) {
 static void restore_budget(void) {
   if (!api.option_set("purge_budget", 0)) park_fail("no budget");
 }
+/* More pages are free than there may be, in its span and in its neighbour. There has been another
+ * thread. */
+static void run_beyond_budget(void) {
+  leave_resting(100, 1);
+  some_runs();
+  if (!api.option_set("purge_budget", KIB(64))) park_fail("no budget");
+  oracle_note_look_at_runs_due();
+  release(block[0] = block[6]);
+}
 static void run_kept(void) {
   some_runs();
   put(block[6]);
@@ -2430,6 +2439,7 @@ const operation_t freehold_operations[] = {
   {"free-run-refused-again", free_first, refused_of_three, NULL, "magazine:0,purge_budget:0", 0},
   {"free-run-refused-within-budget", free_first, refused_within_budget, restore_budget,
    "magazine:0,purge_budget:0", 0},
+  {"free-run-with-neighbours", free_first, run_beyond_budget, NULL, "magazine:0", 0},
   {"free-run-after-refusals", free_first, refused_of_four, NULL, "magazine:0,purge_budget:0", 0},
   {"free-run-of-other", free_first, run_of_other, NULL, NULL, 0},
   {"realloc-run-grows", grow_run, run_before_free, hold_grown_run, "magazine:64K", 0},
