@@ -177,7 +177,8 @@ static inline bool arena_is_pinned(const void *p) {
 }
 /* os_discard of part of a block; false also if it is pinned. */
 hidden bool arena_discard(void *at, size_t size);
-/* Likewise of all runs of bits in `units`. Returns the bits that went. */
+/* Likewise of all runs of bits in `units`, each of which is `unit` bytes from `base` on. Returns
+ * the bits that went. */
 hidden uint64_t arena_discard_runs(void *base, size_t unit, uint64_t units);
 
 /* More is in use than a moment ago. */

@@ -74,7 +74,8 @@ static void give_back_pages(walk_t *w, slab_t *s) {
   if (!w->is_at_once) w->work -= min_size(w->work, HOLED_WORK - 1);
 }
 
-/* A slab that had its bit a moment ago. If it still has a bit for class `c`, that is its class. */
+/* A slab that had its bit a moment ago. If it still has a bit for class `c`, that is its class.
+ * Out of line to save stack. */
 static out_of_line void look_at_slice(walk_t *w, arena_t *a, size_t slice) {
   slab_t *s = slab_of(arena_address(a, slice));
   unsigned c = slab_class(s);
