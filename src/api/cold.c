@@ -12,22 +12,24 @@ static out_of_line void *finish(void *block) {
   return likely(block != NULL) ? block : api_no_memory();
 }
 
+/* A request for some pages often finds a run that the heap keeps. */
+static always_inline void *allocate_slowly(size_t alignment, size_t size, origin_t origin,
+                                           bool is_zero, const char *call) {
+  void *kept = heap_malloc_kept(alignment, size);
+  if (kept != NULL) return kept;
+  if (unlikely(!is_plain()))
+    return api_closed_allocate(heap_chosen(), alignment, size, origin, is_zero, call);
+  return finish(alignment == 1 ? heap_malloc_slow(size) : heap_aligned_slow(alignment, size));
+}
+
 cold void *api_malloc_slow(size_t size) {
-  if (unlikely(!is_plain()))
-    return api_closed_allocate(heap_chosen(), 1, size, ORIGIN_MALLOC, false, "malloc");
-  return finish(heap_malloc_slow(size));
+  return allocate_slowly(1, size, ORIGIN_MALLOC, false, "malloc");
 }
-
 cold void *api_calloc_slow(size_t size) {
-  if (unlikely(!is_plain()))
-    return api_closed_allocate(heap_chosen(), 1, size, ORIGIN_MALLOC, true, "calloc");
-  return finish(heap_malloc_slow(size));
+  return allocate_slowly(1, size, ORIGIN_MALLOC, true, "calloc");
 }
-
 cold void *api_aligned_slow(size_t alignment, size_t size, origin_t origin, const char *call) {
-  if (unlikely(!is_plain()))
-    return api_closed_allocate(heap_chosen(), alignment, size, origin, false, call);
-  return finish(heap_aligned_slow(alignment, size));
+  return allocate_slowly(alignment, size, origin, false, call);
 }
 
 void api_free(void *p, const char *call) {

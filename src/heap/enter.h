@@ -38,3 +38,35 @@ static inline void heap_tick(heap_t *h) {
   if (unlikely(h->calls == 0)) heap_do_due(h);
   else h->calls--;
 }
+
+/* ---- quickly: for calls that do little else -------------------------------------------------- */
+
+static always_inline void heap_unmark_quickly(heap_t *h) {
+  ASSERT_VALID(heap_is_valid(h));
+  signal_fence();
+  here_open(atomic64_load_relaxed(&h->home));
+  signal_fence();
+  h->busy = 0;
+}
+
+/* The thread's own heap, marked; heap_exit_quickly ends the operation. NULL: heap_enter has more to
+ * do, or heap_exit will have. */
+static always_inline heap_t *heap_enter_quickly(void) {
+  heap_t *h = heap_of_thread();
+  if (unlikely(heap_here.limit == 0 || heap_here.window == 0)) return NULL; /* or it has no heap */
+  if (unlikely((h->busy | h->trims_due) != 0 || h->calls == 0)) return NULL;
+  h->busy = 1;
+  signal_fence();
+  here_mark();
+  signal_fence();
+  bool is_taken = heap_is_taken(h); /* as in mark_unless_taken (enter.c) */
+  signal_fence();
+  if (likely(!is_taken)) return h;
+  heap_unmark_quickly(h);
+  return NULL;
+}
+
+static always_inline void heap_exit_quickly(heap_t *h) {
+  h->calls--;
+  heap_unmark_quickly(h);
+}

@@ -175,31 +175,34 @@ static out_of_line void free_small(slab_t *s, void *p, const char *call) {
 
 /* ---- any block ------------------------------------------------------------------------------- */
 
-void heap_free_large(slab_t *s, void *p, const char *call) {
+out_of_line void heap_free_large(slab_t *s, void *p, const char *call) {
   heap_t *h = heap_enter_own();
   large_free(h, s, p, call);
   if (h != NULL) heap_exit(h);
 }
 
 static out_of_line void free_run(void *p, const char *call) {
-  heap_t *h = heap_enter_own();
+  heap_t *quick = heap_enter_quickly(), *h = likely(quick != NULL) ? quick : heap_enter_own();
   paged_free(h, p, call);
-  if (h != NULL) heap_exit(h);
+  if (likely(quick != NULL)) heap_exit_quickly(h);
+  else if (h != NULL) heap_exit(h);
+}
+
+static always_inline void free_in_arena(void *p, const char *call) {
+  slab_t *s = slab_of(p);
+  slab_kind_t kind = slab_kind_at(p);
+  if (kind == SLAB_SMALL) return free_small(s, p, call);
+  if (span_around(p) != NULL) return free_run(p, call);
+  if (kind == SLAB_LARGE) return heap_free_large(s, p, call);
+  heap_refuse_pointer(s, p, call);
 }
 
 /* Out of line, so that a fast free stays a leaf. */
 out_of_line void heap_free(void *p, const char *call) {
   if (p == NULL) return;
   uintptr_t tenant = map_find(p);
+  if (likely(map_kind(tenant) == TENANT_ARENA)) return free_in_arena(p, call);
   switch (map_kind(tenant)) {
-    case TENANT_ARENA: {
-      slab_t *s = slab_of(p);
-      slab_kind_t kind = slab_kind_at(p);
-      if (kind == SLAB_SMALL) return free_small(s, p, call);
-      if (kind == SLAB_LARGE) return heap_free_large(s, p, call);
-      if (span_around(p) != NULL) return free_run(p, call);
-      heap_refuse_pointer(s, p, call);
-    }
     case TENANT_HUGE: return huge_free(map_record(tenant), p, call);
     case TENANT_EMPTY: return empty_free(map_record(tenant), p, call);
     case TENANT_GUARDED: return guard_free(map_record(tenant), p, call);

@@ -151,6 +151,16 @@ static always_inline void *enter_and_allocate(size_t alignment, size_t size) {
   return block;
 }
 
+void *heap_malloc_kept(size_t alignment, size_t size) {
+  if (!paged_fits(size, alignment) || unlikely(sample_was_started())) return NULL;
+  heap_t *h = heap_enter_quickly();
+  if (unlikely(h == NULL)) return NULL;
+  if (unlikely(h->put_off != 0)) outbox_close_wide(h);
+  void *block = paged_malloc_kept(h, size);
+  heap_exit_quickly(h);
+  return block;
+}
+
 cold void *heap_malloc_slow(size_t size) {
   probe_slow(size);
   return enter_and_allocate(1, size);

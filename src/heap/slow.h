@@ -10,7 +10,9 @@
 extern hidden atomic32_t heap_longer;
 hidden void heap_note_longer(void);
 
-hidden void *heap_malloc_slow(size_t size);                    /* what the fast path could not do */
+hidden void *heap_malloc_slow(size_t size); /* what the fast path could not do */
+/* A run of pages that the heap keeps. NULL: none, or the functions above must decide. */
+hidden void *heap_malloc_kept(size_t alignment, size_t size);
 hidden void *heap_aligned_slow(size_t alignment, size_t size); /* alignment: a power of two */
 hidden void *heap_malloc_empty(size_t alignment);              /* NULL: an ordinary one will do */
 /* A small block for the library's own use: never sampled, counted for no thread, and without a

@@ -304,9 +304,11 @@ unsigned span_end_block(void *p, const char *call) {
   return n;
 }
 
-void span_renew_block(void *p, unsigned n) {
+void span_renew_block(void *p) {
   span_page_t at = span_page_at(p);
-  set_run(&at, n, 0);
+  uint8_t run = atomic8_load_relaxed(run_of(&at));
+  ASSERT(run_is_freed(run));
+  atomic8_store_relaxed(run_of(&at), run ^ RUN_IS_FREED);
 }
 
 slab_t *span_free(span_part_t part) {

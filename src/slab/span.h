@@ -63,8 +63,8 @@ hidden void *span_begin(void *base, bool is_clean, unsigned n);
 hidden unsigned span_end_block(void *p, const char *call);
 /* The same for a run that was claimed just now, and that nobody has used. */
 hidden void span_forget_block(void *p);
-/* The run is a block again. */
-hidden void span_renew_block(void *p, unsigned n);
+/* The caller's run, a former block, is one again. */
+hidden void span_renew_block(void *p);
 /* Some pages of a span, all of them the caller's: one bit each. */
 typedef struct {
   slab_t *span;

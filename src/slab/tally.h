@@ -20,6 +20,9 @@ hidden void slab_choose_tally(size_t number);                /* from TALLIES_OWN
 hidden void slab_tally_add(size_t count, uint64_t more);     /* modulo 2^64 */
 hidden uint64_t slab_tally_sum(size_t count);                /* over all of them */
 hidden void slab_tally_change(uint64_t live, uint64_t free); /* so many more, modulo 2^64 */
+static inline void slab_tally_live(uint64_t more) {          /* likewise */
+  if (COUNTED) slab_tally_add(TALLY_LIVE, more);
+}
 /* `blocks` of class `c` went to a heap; if negative, they came back. */
 hidden void slab_count_taken(unsigned c, int blocks);
 /* Bytes of the calling thread, modulo 2^64. Neither counts what a first-class heap keeps. */

@@ -114,12 +114,10 @@ typedef struct {
   lengthened_t lengthened[CLASS_COUNT - MEDIUM_CLASS];
   uint16_t more_singles;   /* slices that the magazine's first list may have beyond its due */
   uint16_t missed_singles; /* slices given back that the heap has not claimed again */
-  /* Runs of pages without blocks: runs.h. For each length the slot of its first run, counted from
-   * 1; for each slot the next run of that length. A bit for each slot and each length in use. The
-   * number of their pages. */
+  /* Runs of pages without blocks: runs.h. A bit for each slot in use: of each length, of all
+   * lengths. A bit for each length in use. The number of their pages. */
   uintptr_t page_runs[PAGE_RUNS_KEPT];
-  uint8_t first_run[SPAN_LEVELS], next_run[PAGE_RUNS_KEPT];
-  uint32_t kept_runs, kept_lengths;
+  uint32_t runs_of[SPAN_LEVELS], kept_runs, kept_lengths;
   uint16_t kept_pages;
   /* the most pages that it may keep, as last settled; how many of these may exceed its due; pages
    * that it had no room for and has not claimed again */

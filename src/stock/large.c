@@ -22,7 +22,7 @@ static void count_live(heap_t *h, uint64_t n) {
 }
 
 void large_count(heap_t *h, int n, uint64_t bytes) {
-  slab_tally_change(bytes, 0);
+  slab_tally_live(bytes);
   slab_thread_count(bytes, n > 0 ? bytes : 0);
   count_live(h, (uint64_t)n);
   if (n > 0)
@@ -73,7 +73,7 @@ static void set_size(slab_t *s, size_t size) {
   uint8_t *touched = arena_touched_last((void *)slab_base(s), used);
   if (slices_for(size) > used) memset(touched, TOUCHED_ALL, slices_for(size) - used);
   uint64_t more = (uint64_t)usable_for(size) - before; /* or less */
-  slab_tally_change(more, 0);
+  slab_tally_live(more);
   slab_thread_count(more, usable_for(size) > before ? more : 0);
   index_count(cell_of_large(s), more);
   atomic64_store_relaxed(&s->size, usable_for(size));
@@ -186,7 +186,7 @@ void *large_move_to_huge(slab_t *s, void *p, size_t size) {
     return NULL;
   }
   uint64_t size_before = atomic64_load_relaxed(&s->size);
-  slab_tally_change(0 - size_before, 0);
+  slab_tally_live(0 - size_before);
   slab_thread_count(0 - size_before, 0 - size_before);
   index_count(cell, 0 - size_before);
   atomic32_store_relaxed(&s->kind, 0);

@@ -71,14 +71,22 @@ static out_of_line void claim_more(heap_t *h, char *p, unsigned n) {
   for (unsigned i = 1; i <= runs; i++) runs_put(h, p + bytes_in_pages(i * n), n);
 }
 
+void *paged_malloc_kept(heap_t *h, size_t size) {
+  unsigned n = (unsigned)pages_for(size);
+  void *p = runs_take(h, &n);
+  if (likely(p != NULL)) large_count(h, 1, bytes_in_pages(n));
+  return p;
+}
+
 void *paged_malloc(heap_t *h, size_t size, size_t alignment) {
   if (heap_tag(h) != NULL || !paged_fits(size, alignment)) return NULL;
+  void *p = paged_malloc_kept(h, size);
+  if (p != NULL) return p;
   unsigned n = (unsigned)pages_for(size);
-  void *p = runs_take(h, &n), *kept = p;
-  if (p == NULL) p = claim_paged(h, n);
+  p = claim_paged(h, n);
   if (p == NULL) p = begin_span(h, n);
   if (p == NULL) return NULL;
-  if (kept == NULL) claim_more(h, p, n);
+  claim_more(h, p, n);
   large_count(h, 1, bytes_in_pages(n));
   return p;
 }
@@ -125,7 +133,7 @@ bool paged_resize(void *p, size_t usable, size_t size) {
   if (!span_resize(p, (unsigned)n)) return false;
   uint64_t more = bytes_in_pages((unsigned)n) - usable; /* or less */
   runs_count_free(NULL, -((int)((int64_t)more >> SPAN_PAGE_SHIFT)));
-  slab_tally_change(more, 0);
+  slab_tally_live(more);
   slab_thread_count(more, (int64_t)more > 0 ? more : 0);
   return true;
 }

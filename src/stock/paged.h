@@ -14,6 +14,8 @@ static inline bool paged_fits(size_t size, size_t alignment) {
 }
 /* NULL: it should not, or there is no memory for a span; a large block may do. */
 hidden void *paged_malloc(heap_t *h, size_t size, size_t alignment);
+/* Only a run that the heap keeps. The block should be one, and `h` is no lane. */
+hidden void *paged_malloc_kept(heap_t *h, size_t size);
 hidden void paged_free(heap_t *h, void *p, const char *call); /* h: or NULL */
 /* Settles anew how many pages the heap may keep in runs. It gives some back if it has more. */
 hidden void paged_settle(heap_t *h);

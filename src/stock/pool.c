@@ -7,7 +7,7 @@
 #include "stock.h"
 
 _Static_assert(sizeof(heap_t) <= 1216, "what a thread costs that has a few blocks");
-_Static_assert(sizeof(heap_t) + sizeof(heap_aside_t) + sizeof(heap_own_t) <= 4032 + SECURE * 64,
+_Static_assert(sizeof(heap_t) + sizeof(heap_aside_t) + sizeof(heap_own_t) <= 4096 + SECURE * 64,
                "... at most");
 
 heap_counts_t heap_counts;

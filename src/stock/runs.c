@@ -173,45 +173,31 @@ bool runs_give_room(size_t size) {
 
 /* ---- what is kept ---------------------------------------------------------------------------- */
 
-static void count_pages(heap_t *h, unsigned n) { /* modulo 2^16 */
-  h->own->kept_pages += (uint16_t)n;
-  h->keeps_pages = h->own->kept_pages != 0;
-}
-
-static void set_before(run_t *run, unsigned before) {
-  *run = (run_t)run_pages_at(*run) | before << RUN_COUNT_BITS | run_page_count(*run);
-}
-
-static inline run_t take_from_slot(heap_t *h, unsigned at) {
+/* `slot`: a bit. The page of `own` may be untouched while `keeps_pages` is 0. */
+static always_inline run_t take_from_slot(heap_t *h, unsigned level, uint32_t slot) {
   heap_own_t *own = h->own;
-  run_t run = own->page_runs[at];
-  unsigned level = run_page_count(run) - SPAN_LEAST, before = run_before(run);
-  uint8_t next = own->next_run[at];
-  if (next != 0) set_before(&own->page_runs[next - 1], before);
-  if (before != 0) own->next_run[before - 1] = next;
-  else own->first_run[level] = next;
-  if (own->first_run[level] == 0) own->kept_lengths &= ~((uint32_t)1 << level);
-  own->kept_runs &= ~((uint32_t)1 << at);
-  count_pages(h, 0 - run_page_count(run));
+  run_t run = own->page_runs[bits_lowest(slot)];
+  own->runs_of[level] ^= slot;
+  if (own->runs_of[level] == 0) own->kept_lengths ^= (uint32_t)1 << level;
+  own->kept_pages -= (uint16_t)run_page_count(run);
+  own->kept_runs ^= slot;
+  if (own->kept_runs == 0) h->keeps_pages = 0;
   return run;
 }
 
-static run_t take_of_length(heap_t *h, unsigned level) {
-  return take_from_slot(h, h->own->first_run[level] - 1u);
+static always_inline run_t take_of_length(heap_t *h, unsigned level) {
+  return take_from_slot(h, level, (uint32_t)bits_lowest_one(h->own->runs_of[level]));
 }
 
-static void put_in_slot(heap_t *h, unsigned at, run_t run) {
+static always_inline void put_in_slot(heap_t *h, uint32_t slot, run_t run) {
   heap_own_t *own = h->own;
   unsigned level = run_page_count(run) - SPAN_LEAST;
-  uint8_t next = own->first_run[level];
-  set_before(&run, 0);
-  if (next != 0) set_before(&own->page_runs[next - 1], at + 1);
-  own->page_runs[at] = run;
-  own->next_run[at] = next;
-  own->first_run[level] = (uint8_t)(at + 1);
+  own->page_runs[bits_lowest(slot)] = run;
+  own->runs_of[level] |= slot;
   own->kept_lengths |= (uint32_t)1 << level;
-  own->kept_runs |= (uint32_t)1 << at;
-  count_pages(h, run_page_count(run));
+  own->kept_pages += (uint16_t)run_page_count(run);
+  own->kept_runs |= slot;
+  if (!h->keeps_pages) h->keeps_pages = 1;
 }
 
 /* Takes the slots in turn. */
@@ -220,10 +206,11 @@ out_of_line span_part_t runs_take_some(heap_t *h, unsigned most) {
   for (; most != 0 && h->own->kept_runs != 0; most--) { /* Bound: PAGE_RUNS_KEPT */
     uint32_t from_next = h->own->kept_runs & ALL_RUNS << h->own->next_run_slot;
     unsigned at = bits_lowest(from_next != 0 ? from_next : h->own->kept_runs);
-    span_part_t part = run_part(h->own->page_runs[at]);
+    run_t run = h->own->page_runs[at];
+    span_part_t part = run_part(run);
     if (all.pages != 0 && part.span != all.span) break;
     h->own->next_run_slot = (uint8_t)((at + 1) % PAGE_RUNS_KEPT);
-    take_from_slot(h, at);
+    take_from_slot(h, run_page_count(run) - SPAN_LEAST, (uint32_t)1 << at);
     all = (span_part_t){part.span, all.pages | part.pages};
   }
   return all;
@@ -261,18 +248,22 @@ unsigned runs_to_claim(const heap_t *h, unsigned n) {
 
 void runs_put(heap_t *h, void *p, unsigned n) {
   ASSERT(h->own->kept_runs != ALL_RUNS);
-  put_in_slot(h, bits_lowest(~h->own->kept_runs), (uintptr_t)p | n);
+  put_in_slot(h, (uint32_t)bits_lowest_one(~h->own->kept_runs), (uintptr_t)p | n);
   ASSERT_VALID(runs_are_valid(h));
 }
 
 void *runs_take(heap_t *h, unsigned *n) {
   if (!h->keeps_pages) return NULL; /* its page may be untouched */
-  uint64_t will_do = bits_run(*n - SPAN_LEAST, *n / RUN_MORE_PART + 1);
-  uint32_t lengths = h->own->kept_lengths & (uint32_t)will_do;
-  if (lengths == 0) return NULL;
-  run_t run = take_of_length(h, bits_lowest(lengths));
+  unsigned level = *n - SPAN_LEAST;
+  if (h->own->runs_of[level] == 0) {
+    uint64_t will_do = bits_run(level, *n / RUN_MORE_PART + 1);
+    uint32_t lengths = h->own->kept_lengths & (uint32_t)will_do;
+    if (lengths == 0) return NULL;
+    level = bits_lowest(lengths);
+  }
+  run_t run = take_of_length(h, level);
   *n = run_page_count(run);
-  span_renew_block(run_pages_at(run), *n);
+  span_renew_block(run_pages_at(run));
   return run_pages_at(run);
 }
 
@@ -312,25 +303,19 @@ void runs_move(heap_t *to, heap_t *from) {
 
 void runs_recount(heap_t *h) {
   uint32_t runs = h->own->kept_runs;
-  memset(h->own->first_run, 0, sizeof h->own->first_run);
-  h->own->kept_lengths = h->own->kept_runs = 0;
-  count_pages(h, 0u - h->own->kept_pages);
-  for (; runs != 0; runs &= runs - 1) { /* Bound: PAGE_RUNS_KEPT */
-    unsigned at = bits_lowest(runs);
-    put_in_slot(h, at, h->own->page_runs[at]);
-  }
+  memset(h->own->runs_of, 0, sizeof h->own->runs_of);
+  h->own->kept_lengths = h->own->kept_runs = h->own->kept_pages = 0;
+  h->keeps_pages = 0;
+  for (; runs != 0; runs &= runs - 1) /* Bound: PAGE_RUNS_KEPT */
+    put_in_slot(h, (uint32_t)bits_lowest_one(runs), h->own->page_runs[bits_lowest(runs)]);
 }
 
-static unsigned pages_of_length(const heap_t *h, unsigned level, uint32_t *seen) {
-  unsigned pages = 0, before = 0;
-  /* Bound: PAGE_RUNS_KEPT, as none is seen twice */
-  for (unsigned next = h->own->first_run[level]; next != 0; next = h->own->next_run[next - 1]) {
-    run_t run = h->own->page_runs[next - 1];
+static unsigned pages_of_length(const heap_t *h, unsigned level) {
+  unsigned pages = 0;
+  for (uint32_t slots = h->own->runs_of[level]; slots != 0; slots &= slots - 1) { /* Bound: bits */
+    run_t run = h->own->page_runs[bits_lowest(slots)];
     HOLDS(R3, span_was_freed(run_pages_at(run)));
-    HOLDS(R4, run_page_count(run) == level + SPAN_LEAST && (*seen >> (next - 1) & 1) == 0);
-    HOLDS(R4, run_before(run) == before);
-    before = next;
-    *seen |= (uint32_t)1 << (next - 1);
+    HOLDS(R4, run_page_count(run) == level + SPAN_LEAST);
     pages += run_page_count(run);
   }
   return pages;
@@ -341,9 +326,10 @@ bool runs_are_valid(const heap_t *h) {
   uint32_t seen = 0;
   if (!h->keeps_pages) return true; /* its page may be untouched */
   for (unsigned level = 0; level < SPAN_LEVELS; level++) {
-    bool has_any = h->own->first_run[level] != 0;
+    bool has_any = h->own->runs_of[level] != 0;
     HOLDS(R4, has_any == (h->own->kept_lengths >> level & 1));
-    pages += pages_of_length(h, level, &seen);
+    seen |= h->own->runs_of[level];
+    pages += pages_of_length(h, level);
   }
   HOLDS(R3, pages == h->own->kept_pages);
   HOLDS(R4, seen == h->own->kept_runs);

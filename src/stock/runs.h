@@ -4,8 +4,8 @@
  *          Calls: span, arena, support, os.
  * Threads: the heap's own; any where `h` may be NULL.
  * Holds:   R3 a kept run is claimed, and is no block; `kept_pages` is the number of their pages
- *          R4 each has its bit in `kept_runs` and is on the list of its length; a list with any run
- *             has its bit in `kept_lengths`
+ *          R4 each has its slot's bit in `kept_runs` and in `runs_of` for its length; a length with
+ *             any has its bit in `kept_lengths`
  *
  * A heap keeps a few runs, for the same reason as it keeps slices (magazine.h). Spans may have as
  * many free pages in memory as slices may be dirty, and a part of all their pages. Beyond that a
@@ -23,15 +23,10 @@ enum {
 #define ALL_RUNS UINT32_MAX /* a bit for each of PAGE_RUNS_KEPT */
 _Static_assert(PAGE_RUNS_KEPT == 32, "the bits of a word");
 
-/* An address. Its low bits hold the number of pages, and above that the slot of the run before it
- * on the list of its length, counted from 1. 0: it is the first. */
+/* An address. Its low bits hold the number of pages. */
 typedef uintptr_t run_t;
-enum { RUN_COUNT_BITS = 6, RUN_COUNT = (1 << RUN_COUNT_BITS) - 1 };
-_Static_assert((int)SPAN_MOST <= (int)RUN_COUNT, "bits for the count");
-_Static_assert((int)PAGE_RUNS_KEPT < SPAN_PAGE >> RUN_COUNT_BITS, "bits for the slot");
 static inline void *run_pages_at(run_t run) { return (void *)(run & ~(run_t)(SPAN_PAGE - 1)); }
-static inline unsigned run_page_count(run_t run) { return run & RUN_COUNT; }
-static inline unsigned run_before(run_t run) { return (run & (SPAN_PAGE - 1)) >> RUN_COUNT_BITS; }
+static inline unsigned run_page_count(run_t run) { return run & (SPAN_PAGE - 1); }
 static inline span_part_t run_part(run_t run) {
   return span_part(run_pages_at(run), run_page_count(run));
 }

@@ -204,7 +204,7 @@ static void behind_thread(unsigned me) {
   unsigned runs = span_claim_behind(held[0], SHORT, 2);
   for (unsigned i = 0; i < runs; i++) {
     held[2 + i] = (char *)held[0] + (size_t)(i + 1) * SHORT * SPAN_PAGE;
-    span_renew_block(held[2 + i], SHORT);
+    span_renew_block(held[2 + i]);
     write_to(held[2 + i]);
   }
 }
