@@ -408,7 +408,7 @@ typedef struct fh_stats {
   uint64_t mmaps;           /* calls of mmap */
   uint64_t munmaps;         /* calls of munmap */
   uint64_t mremaps;         /* calls of mremap */
-  uint64_t madvises;        /* calls of madvise and mprotect */
+  uint64_t madvises;        /* calls of madvise, process_madvise and mprotect */
   uint64_t failed_calls;    /* of these four, refused by the kernel */
   /* sharing */
   uint64_t remote_frees;    /* blocks given back to slabs that another thread owns */

@@ -79,9 +79,8 @@ struct slab {
       };
     };
   };
-  /* Of a span's first slice, its free pages; of its second, what the last look saw; of its third,
-   * pages that went to the system and were not claimed since. Nothing else may use this field,
-   * because a hint may lead to a span that has ended. */
+  /* Of a span's first slice, its free pages; of the others, what span_word says. Nothing else may
+   * use this field, because a hint may lead to a span that has ended. */
   atomic64_t pages;
 };
 _Static_assert(sizeof(slab_t) == DESCRIPTOR_SIZE, "a slab's descriptor");

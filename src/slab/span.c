@@ -117,10 +117,7 @@ static void add_absent(const slab_t *s, uint64_t pages, int sign) {
   if (n != 0) atomic64_add_relaxed(&arena_counts.absent_pages, (uint64_t)n);
 }
 
-/* The third slice's word: pages that went back to the system, and that nobody has claimed since. */
-static atomic64_t *gone_of(const slab_t *s) {
-  return &slab_of((void *)(slab_base(s) + 2 * SLICE_SIZE))->pages;
-}
+static atomic64_t *gone_of(const slab_t *s) { return span_word(s, SPAN_GONE); }
 
 /* These pages will be a block's. Those that had gone must come back. */
 static void count_wanted(const slab_t *s, uint64_t pages) {
@@ -237,6 +234,7 @@ void *span_begin(void *base, bool is_clean, unsigned n) {
   *arena_touched_last(base, SPAN_SLICES) = TOUCHED_ALL;
   atomic64_store_relaxed(&s->touched_pages, is_clean ? 0 : all_pages);
   atomic64_store_relaxed(gone_of(s), 0);
+  atomic64_store_relaxed(span_word(s, SPAN_KEPT), 0);
   void *p = begin_run(&at, n);
   add_absent(s, free, 1);
   atomic64_or_seq_cst(&s->pages, free); /* S-run, S-room */

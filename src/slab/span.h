@@ -34,6 +34,13 @@ static inline slab_t *span_around(const void *p) {
   return slab_word(slab_of(base)) == SLAB_IS_SPAN ? slab_of(base) : NULL;
 }
 
+/* The words `pages` of its other slices. SEEN: what was free at the last look. GONE: what went to
+ * the system, and nobody has claimed since. KEPT: what was free when the system last kept some. */
+enum { SPAN_SEEN = 1, SPAN_GONE, SPAN_KEPT };
+static inline atomic64_t *span_word(const slab_t *s, unsigned which) {
+  return &slab_of((void *)(slab_base(s) + which * SLICE_SIZE))->pages;
+}
+
 /* Its number among its arena's spans, or those that could be there. */
 static inline size_t span_number(const slab_t *s) {
   return arena_slice((void *)slab_base(s)) / SPAN_SLICES;

@@ -12,7 +12,7 @@ enum {
 /* Runs of claimed pages, of several spans, that one call shall give back. */
 typedef struct {
   os_range_t runs[OS_RANGES_MOST];
-  size_t n;
+  unsigned n, all;       /* runs: in hand, and so far */
   const slab_t *refused; /* the first of which the system keeps some */
 } leaving_t;
 
@@ -20,27 +20,30 @@ static span_part_t part_of(const os_range_t *run) {
   return span_part(run->at, (unsigned)(run->size >> SPAN_PAGE_SHIFT));
 }
 
-/* The second slice's word. Writing it does no harm if the span has ended meanwhile. */
-static atomic64_t *look_of(slab_t *s) {
-  return &slab_of((void *)(slab_base(s) + SLICE_SIZE))->pages;
-}
+/* Writing its words does no harm if the span has ended meanwhile. */
+static atomic64_t *look_of(const slab_t *s) { return span_word(s, SPAN_SEEN); }
+static atomic64_t *refusal_of(const slab_t *s) { return span_word(s, SPAN_KEPT); }
 
 /* Has the system kept some, and has no page changed hands since? */
 static bool was_refused(slab_t *s) {
-  return atomic64_load_relaxed(look_of(s)) == ~atomic64_load_relaxed(&s->pages);
+  return atomic64_load_relaxed(refusal_of(s)) == atomic64_load_relaxed(&s->pages);
 }
 
 /* Notes a look. Has no page changed hands since the last one, and was none refused since? */
 static bool note_rest(slab_t *s) {
   uint64_t w = atomic64_load_relaxed(&s->pages), seen = atomic64_load_relaxed(look_of(s));
-  if (w == 0 || seen == ~w) return false;
+  if (w == 0 || was_refused(s)) return false;
   if (seen != w) atomic64_store_relaxed(look_of(s), w);
   return seen == w;
 }
 
+static void count_as_free(int pages) {
+  atomic64_add_relaxed(&arena_counts.free_pages, (uint64_t)(int64_t)pages);
+}
+
 /* This thread has ended the span, and no heap counts that. */
 static void release_slices(slab_t *ended) {
-  atomic64_add_relaxed(&arena_counts.free_pages, (uint64_t)-SPAN_PAGES);
+  count_as_free(-SPAN_PAGES);
   if (span_touched(ended) == 0) arena_release_clean((void *)slab_base(ended), SPAN_SLICES);
   else arena_release_dirty((void *)slab_base(ended), SPAN_SLICES);
 }
@@ -49,34 +52,38 @@ static void put_run_back(const os_range_t *run, bool is_gone) {
   span_part_t part = part_of(run);
   if (is_gone) span_note_gone(part);
   slab_t *ended = span_free(part);
+  count_as_free((int)bits_count(part.pages));
   if (ended != NULL) release_slices(ended);
 }
 
+static void note_refusal(leaving_t *l, const slab_t *s) {
+  if (l->refused == NULL) l->refused = s;
+  atomic64_store_relaxed(refusal_of(s), atomic64_load_relaxed(look_of(s)));
+}
+
 static void let_runs_leave(leaving_t *l) {
-  unsigned kept = 0;                   /* runs that the system keeps: a bit for each */
   for (size_t i = 0, end; i < l->n;) { /* Bound: `n` */
     size_t gone = os_discard_some(&l->runs[i], l->n - i);
-    if (gone == 0 && l->refused == NULL) l->refused = part_of(&l->runs[i]).span;
-    if (gone == 0) kept |= 1u << i;
+    if (gone == 0) note_refusal(l, part_of(&l->runs[i]).span);
     for (end = i + max_size(gone, 1); i < end; i++) put_run_back(&l->runs[i], gone != 0);
-  }
-  for (; kept != 0; kept &= kept - 1) { /* Bound: as above; when all runs of the spans are back */
-    slab_t *s = part_of(&l->runs[bits_lowest(kept)]).span;
-    atomic64_store_relaxed(look_of(s), ~atomic64_load_relaxed(&s->pages));
   }
   l->n = 0;
 }
 
-/* False: the span has fewer idle pages than `least`. Inline to save stack. */
+/* False: the span has fewer idle pages than `least`. They count as free only once they are back: a
+ * thread may die on the way. Inline to save stack. */
 static always_inline bool add_idle(leaving_t *l, slab_t *s, unsigned least) {
   if (l->n == OS_RANGES_MOST)
     let_runs_leave(l); /* so a thread has pages of so many spans at most */
   uint64_t idle = span_claim_idle(s, least), rest = idle;
-  for (; rest != 0; rest &= ~bits_lowest_run(rest)) { /* Bound: bits */
+  if (idle == 0) return false;
+  count_as_free(-(int)bits_count(idle));
+  atomic64_store_relaxed(look_of(s), atomic64_load_relaxed(&s->pages) | idle);
+  for (; rest != 0; rest &= ~bits_lowest_run(rest), l->all++) { /* Bound: bits */
     if (l->n == OS_RANGES_MOST) let_runs_leave(l);
     l->runs[l->n++] = os_range_of((void *)slab_base(s), SPAN_PAGE, rest);
   }
-  return idle != 0;
+  return true;
 }
 
 /* The spans of a group, a bit for each. relaxed: one that is missed began just now */
@@ -91,7 +98,7 @@ span_outcome_t span_purge_near(slab_t *s, unsigned least) {
   size_t group = span_number(s) / GROUP_SPANS;
   uint64_t spans = least > 1 ? spans_in(arena_of(s), group) : 0;
   /* Bound: the bits of a word */
-  for (; spans != 0 && l.n < os_ranges_at_once(); spans &= spans - 1) {
+  for (; spans != 0 && l.all < os_ranges_at_once(); spans &= spans - 1) {
     slab_t *near = span_numbered(arena_of(s), group * GROUP_SPANS + bits_lowest(spans));
     if (!was_refused(near)) add_idle(&l, near, least / 2);
   }

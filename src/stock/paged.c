@@ -135,6 +135,7 @@ bool paged_resize(void *p, size_t usable, size_t size) {
   runs_count_free(NULL, -((int)((int64_t)more >> SPAN_PAGE_SHIFT)));
   slab_tally_live(more);
   slab_thread_count(more, (int64_t)more > 0 ? more : 0);
+  if ((int64_t)more < 0) runs_note_cut(span_around(p));
   return true;
 }
 

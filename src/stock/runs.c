@@ -107,11 +107,18 @@ static unsigned least_of(heap_t *h) {
   return h->own->least_to_go;
 }
 
+/* Pages of the span became free. */
+static void purge_if_much(slab_t *s, unsigned least) {
+  if (unlikely(least != 0) && !pace_is_waiting(&refusals))
+    note_outcome(s, span_purge_near(s, least));
+}
+
+void runs_note_cut(slab_t *s) { purge_if_much(s, least_to_go()); }
+
 static slab_t *give_pages_back(heap_t *h, span_part_t part, unsigned least) {
   slab_t *ended = span_free(part);
   runs_count_free(h, (int)bits_count(part.pages) - (ended != NULL ? SPAN_PAGES : 0));
-  if (unlikely(least != 0) && ended == NULL && !pace_is_waiting(&refusals))
-    note_outcome(part.span, span_purge_near(part.span, least));
+  if (ended == NULL) purge_if_much(part.span, least);
   return ended;
 }
 

@@ -56,6 +56,8 @@ hidden void runs_settle(heap_t *h); /* adds its own count to the sum */
 /* The pages of former blocks go back to their span. Returns the span if it has ended, as span_free
  * does. */
 hidden slab_t *runs_give_back(heap_t *h, span_part_t part);
+/* Pages of the span became free because a block got shorter: as after runs_give_back. */
+hidden void runs_note_cut(slab_t *s);
 /* The slices of a span that has ended go to their arena. */
 hidden void runs_release(slab_t *ended);
 /* Under a hard limit: would `size` bytes fit once the free pages of all spans, and what the heap

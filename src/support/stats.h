@@ -57,7 +57,7 @@
   X(munmaps, CALLS, COUNT, COUNTER(os_counts.unmaps), 2, "munmap", NEXT, "calls of munmap")        \
   X(mremaps, CALLS, COUNT, COUNTER(os_counts.remaps), 3, "mremap", END, "calls of mremap")         \
   X(madvises, CALLS, COUNT, COUNTER(os_counts.advices), 4, "madvise", NEXT,                        \
-    "calls of madvise and mprotect")                                                               \
+    "calls of madvise, process_madvise and mprotect")                                              \
   X(failed_calls, CALLS, COUNT, COUNTER(os_counts.failures), 5, "refused", END,                    \
     "of these four, refused by the kernel")                                                        \
   X(remote_frees, SHARING, COUNT, HEAPS(remote_frees), 1, "remote frees", ALLOCATED,               \

@@ -294,6 +294,19 @@ TEST(runs, free_pages_beyond_the_budget_go_back_to_the_system_when_one_is_freed,
   check_nothing_lost();
 }
 
+TEST(runs, what_blocks_leave_that_get_shorter_goes_back_beyond_the_budget_too, "") {
+  core_option(OPTION_magazine, 0);
+  char *p[64];
+  for (unsigned i = 0; i < ARRAY_LENGTH(p); i++) memset(p[i] = of_pages(32), 7, (size_t)32 * PAGE);
+  core_option(OPTION_purge_budget, MiB(1));
+  for (unsigned i = 0; i < ARRAY_LENGTH(p); i++)
+    CHECK_EQ(any_realloc(p[i], (size_t)5 * PAGE, "realloc"), (void *)p[i]);
+  CHECK_LE(free_in_memory(), 256u + 32 + 27);
+  for (unsigned i = 0; i < ARRAY_LENGTH(p); i++) CHECK_BYTES(p[i], 7, (size_t)5 * PAGE);
+  for (unsigned i = 0; i < ARRAY_LENGTH(p); i++) fast_free(p[i]);
+  check_nothing_lost();
+}
+
 TEST(runs, where_pages_that_went_back_are_needed_again_more_may_be_free, "") {
   core_option(OPTION_magazine, 0);
   core_option(OPTION_purge_budget, 0);

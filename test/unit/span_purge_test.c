@@ -1,6 +1,8 @@
 /* span_purge_test.c - tests of slab/span_purge: free pages of spans go back to the system */
 #include "pages.h"
 
+#include <setjmp.h>
+
 #include "../../src/slab/sparse.h"
 
 CORE_SMALL_PAGES
@@ -57,6 +59,51 @@ TEST(span_purge, what_the_system_keeps_it_is_asked_for_again_once_a_page_changes
   CHECK_EQ(os_fake.calls[OS_FAKE_DISCARD], 2u);
   os_fake_fail(0, 0, false);
   fast_free(other), fast_free(wall);
+  check_nothing_lost();
+}
+
+TEST(span_purge, pages_at_rest_that_are_just_those_that_were_taken_before_go_back_too, "R1") {
+  char *p[2] = {of_pages(32), of_pages(32)};
+  size_t group = arena_slice(p[0]) / 64;
+  CHECK(span_around(p[0]) == span_around(p[1]));
+  for (unsigned i = 0; i < 2; i++) {
+    memset(p[0], 7, (size_t)32 * PAGE), memset(p[1], 7, (size_t)32 * PAGE);
+    fast_free(p[i]);
+    keep_nothing();
+    for (int look = 0; look < 2; look++) span_purge(arena_of(p[i]), group, false);
+    CHECK_EQ(os_resident(p[i], (size_t)32 * PAGE), 0u);
+    CHECK_EQ(of_pages(32), (void *)p[i]);
+  }
+  fast_free(p[0]), fast_free(p[1]);
+  check_nothing_lost();
+}
+
+static void *locked;
+static unsigned refusals;
+static void refuse_locked(os_fake_call_t call, void *at, size_t size) {
+  (void)size;
+  if (call != OS_FAKE_DISCARD || at != locked) return;
+  os_fake_fail(1u << OS_FAKE_DISCARD, 1, false);
+  refusals++;
+}
+
+TEST(span_purge, one_of_more_runs_than_one_call_takes_it_is_not_asked_for_again, "R1") {
+  enum { RUNS = 8 };
+  char *p[RUNS];
+  for (unsigned i = 0; i < RUNS; i++) memset(p[i] = of_pages(8), 7, (size_t)8 * PAGE);
+  CHECK(span_around(p[0]) == span_around(p[RUNS - 1]));
+  for (unsigned i = 0; i < RUNS; i++)
+    CHECK_EQ(any_realloc(p[i], (size_t)5 * PAGE, "realloc"), (void *)p[i]);
+  locked = p[1] + (size_t)5 * PAGE;
+  os_fake.before = refuse_locked;
+  unsigned looks = 0;
+  for (; refusals == 0; looks++) span_purge(arena_of(p[0]), arena_slice(p[0]) / 64, false);
+  CHECK_EQ(looks, 2u);
+  unsigned before = refusals;
+  for (; looks < 9; looks++) span_purge(arena_of(p[0]), arena_slice(p[0]) / 64, false);
+  CHECK_EQ(refusals, before);
+  os_fake.before = NULL;
+  for (unsigned i = 0; i < RUNS; i++) fast_free(p[i]);
   check_nothing_lost();
 }
 
@@ -118,15 +165,6 @@ TEST(span_purge, a_neighbour_s_pages_that_the_system_keeps_are_left_alone, "R1")
   free_walls(walls);
 }
 
-static void *locked;
-static unsigned refusals;
-static void refuse_locked(os_fake_call_t call, void *at, size_t size) {
-  (void)size;
-  if (call != OS_FAKE_DISCARD || at != locked) return;
-  os_fake_fail(1u << OS_FAKE_DISCARD, 1, false);
-  refusals++;
-}
-
 TEST(span_purge, a_run_that_the_system_keeps_beside_one_that_goes_it_is_asked_for_once, "R1") {
   char *p = of_pages(10), *wall = of_pages(5), *q = of_pages(10), *rest = of_pages(32);
   CHECK(span_around(p) == span_around(rest));
@@ -141,4 +179,44 @@ TEST(span_purge, a_run_that_the_system_keeps_beside_one_that_goes_it_is_asked_fo
   os_fake.before = NULL;
   fast_free(wall), fast_free(rest);
   check_nothing_lost();
+}
+
+TEST(span_purge, neighbours_pages_go_along_only_until_there_are_as_many_ranges_as_one_call_takes,
+     "") {
+  enum { SPANS = 4, RUNS = 5 };
+  char *p[SPANS * RUNS], *walls[SPANS * RUNS];
+  for (unsigned i = 0; i < ARRAY_LENGTH(p); i++) {
+    memset(p[i] = of_pages(7), 7, (size_t)7 * PAGE);
+    walls[i] = of_pages(i % RUNS == RUNS - 1 ? 9 : 5);
+  }
+  CHECK(span_around(p[0]) == span_around(walls[RUNS - 1]));
+  os_fake.discards_many = true;
+  for (unsigned i = 0; i < ARRAY_LENGTH(p); i++) fast_free(p[i]);
+  keep_nothing();
+  CHECK(span_purge_near(span_around(p[0]), 8) == SPAN_GIVEN);
+  unsigned gone = 0;
+  for (unsigned i = 0; i < ARRAY_LENGTH(p); i++) gone += os_resident(p[i], (size_t)7 * PAGE) == 0;
+  CHECK_EQ(gone, 2u * RUNS); /* its own and one neighbour's */
+  for (unsigned i = 0; i < ARRAY_LENGTH(p); i++) fast_free(walls[i]);
+  check_nothing_lost();
+}
+
+static sigjmp_buf before_purge;
+static void jump_away(os_fake_call_t call, void *at, size_t size) {
+  (void)at, (void)size;
+  if (call == OS_FAKE_DISCARD) siglongjmp(before_purge, 1);
+}
+
+TEST(span_purge, pages_that_a_handler_jumped_away_with_count_no_longer_as_free, "R1") {
+  char *p = of_pages(30), *wall = of_pages(5);
+  memset(p, 7, (size_t)30 * PAGE);
+  fast_free(p);
+  keep_nothing();
+  uint64_t before = atomic64_load_relaxed(&arena_counts.free_pages);
+  os_fake.before = jump_away;
+  if (sigsetjmp(before_purge, 0) == 0) span_purge(arena_of(p), arena_slice(p) / 64, true);
+  os_fake.before = NULL;
+  CHECK_EQ(atomic64_load_relaxed(&arena_counts.free_pages), before - 30);
+  CHECK_EQ(free_pages(p), bits_run(35, 29));
+  fast_free(wall);
 }
