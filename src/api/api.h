@@ -74,8 +74,9 @@ hidden bool api_take_news(void);
 hidden void api_report_news(void);
 /* Takes the news, answers a request of the command, and reports. Called where no heap is marked. */
 hidden void api_news(void);
+static always_inline bool api_has_news(void) { return atomic32_load_relaxed(&budget.news) != 0; }
 static always_inline void api_look_for_news(void) {
-  if (unlikely(atomic32_load_relaxed(&budget.news) != 0)) api_news();
+  if (unlikely(api_has_news())) api_news();
 }
 hidden void api_sampled(void *block, size_t size, uint64_t bytes, bool is_freed);
 

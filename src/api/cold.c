@@ -4,7 +4,9 @@
 #include "api.h"
 
 /* Is there nothing between the call and the thread's heap? */
-static bool is_plain(void) { return !SECURE && likely(api_is_open() && heap_chosen() == NULL); }
+static always_inline bool is_plain(void) {
+  return !SECURE && likely(api_is_open() && heap_chosen() == NULL);
+}
 
 static out_of_line void *finish(void *block) {
   api_look_for_news();
@@ -15,10 +17,10 @@ static out_of_line void *finish(void *block) {
 /* A request for some pages often finds a run that the heap keeps. */
 static always_inline void *allocate_slowly(size_t alignment, size_t size, origin_t origin,
                                            bool is_zero, const char *call) {
-  void *kept = heap_malloc_kept(alignment, size);
-  if (kept != NULL) return kept;
   if (unlikely(!is_plain()))
     return api_closed_allocate(heap_chosen(), alignment, size, origin, is_zero, call);
+  void *kept = likely(!api_has_news()) ? heap_malloc_kept(alignment, size) : NULL;
+  if (kept != NULL) return kept;
   return finish(alignment == 1 ? heap_malloc_slow(size) : heap_aligned_slow(alignment, size));
 }
 

@@ -4,7 +4,7 @@
  *
  *   freehold:sampled_malloc  block, its size, bytes that it stands for
  *   freehold:sampled_free    likewise
- *   freehold:slow            bytes asked for: a malloc that the fast path could not serve
+ *   freehold:slow            bytes asked for: a malloc that neither the fast path nor a kept run could serve
  *   freehold:grow            address, bytes: mapped
  *   freehold:purge           address, bytes: given back
  *

@@ -159,7 +159,7 @@ static heap_t *nested_of(heap_t *h) {
   return none;
 }
 
-static cold void take_mark_away(heap_t *h, bool has_fast) {
+cold void heap_take_mark_away(heap_t *h, bool has_fast) {
   if (has_fast) here_open(atomic64_load_relaxed(&h->home));
   signal_fence();
   h->busy = 0;
@@ -173,7 +173,7 @@ static always_inline bool mark_unless_taken(heap_t *h, bool has_fast) {
   signal_fence();
   bool is_taken = heap_is_taken(h);
   signal_fence();
-  if (unlikely(is_taken)) take_mark_away(h, has_fast);
+  if (unlikely(is_taken)) heap_take_mark_away(h, has_fast);
   return likely(!is_taken);
 }
 

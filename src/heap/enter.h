@@ -7,9 +7,10 @@
 #include "here.h"
 
 enum {
-  TICK_CALLS = 4, /* one slow call in so many checks if a purge is due */
-  TICK_MOST = 32, /* at most so many while the clock stands still */
-  LONE_MOST = 8,  /* blocks that a thread frees before it gets a heap for that */
+  TICK_CALLS = 5, /* one slow call in so many checks if a purge is due */
+  /* at most so many while the clock stands still; a prime, so that in a loop each call has its turn */
+  TICK_MOST = 31,
+  LONE_MOST = 8, /* blocks that a thread frees before it gets a heap for that */
 };
 
 /* The heap to use for one operation, marked; NULL: no heap. heap_exit ends the operation. */
@@ -41,19 +42,14 @@ static inline void heap_tick(heap_t *h) {
 
 /* ---- quickly: for calls that do little else -------------------------------------------------- */
 
-static always_inline void heap_unmark_quickly(heap_t *h) {
-  ASSERT_VALID(heap_is_valid(h));
-  signal_fence();
-  here_open(atomic64_load_relaxed(&h->home));
-  signal_fence();
-  h->busy = 0;
-}
+hidden void heap_take_mark_away(heap_t *h, bool has_fast);
 
 /* The thread's own heap, marked; heap_exit_quickly ends the operation. NULL: heap_enter has more to
  * do, or heap_exit will have. */
 static always_inline heap_t *heap_enter_quickly(void) {
-  heap_t *h = heap_of_thread();
   if (unlikely(heap_here.limit == 0 || heap_here.window == 0)) return NULL; /* or it has no heap */
+  signal_fence(); /* a handler may have given it one just now */
+  heap_t *h = heap_of_thread();
   if (unlikely((h->busy | h->trims_due) != 0 || h->calls == 0)) return NULL;
   h->busy = 1;
   signal_fence();
@@ -62,11 +58,15 @@ static always_inline heap_t *heap_enter_quickly(void) {
   bool is_taken = heap_is_taken(h); /* as in mark_unless_taken (enter.c) */
   signal_fence();
   if (likely(!is_taken)) return h;
-  heap_unmark_quickly(h);
+  heap_take_mark_away(h, true);
   return NULL;
 }
 
 static always_inline void heap_exit_quickly(heap_t *h) {
-  h->calls--;
-  heap_unmark_quickly(h);
+  ASSERT_VALID(heap_is_valid(h));
+  if (likely(h->calls != 0)) h->calls--; /* a handler may have counted, too */
+  signal_fence();
+  here_open(atomic64_load_relaxed(&h->home));
+  signal_fence();
+  h->busy = 0;
 }

@@ -25,14 +25,15 @@ static atomic64_t *look_of(const slab_t *s) { return span_word(s, SPAN_SEEN); }
 static atomic64_t *refusal_of(const slab_t *s) { return span_word(s, SPAN_KEPT); }
 
 /* Has the system kept some, and has no page changed hands since? */
-static bool was_refused(slab_t *s) {
+static bool was_refused(const slab_t *s) {
   return atomic64_load_relaxed(refusal_of(s)) == atomic64_load_relaxed(&s->pages);
 }
 
 /* Notes a look. Has no page changed hands since the last one, and was none refused since? */
-static bool note_rest(slab_t *s) {
+static bool note_rest(const slab_t *s) {
   uint64_t w = atomic64_load_relaxed(&s->pages), seen = atomic64_load_relaxed(look_of(s));
   if (w == 0 || was_refused(s)) return false;
+  if (atomic64_load_relaxed(refusal_of(s)) != 0) atomic64_store_relaxed(refusal_of(s), 0);
   if (seen != w) atomic64_store_relaxed(look_of(s), w);
   return seen == w;
 }

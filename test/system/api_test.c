@@ -746,6 +746,13 @@ TEST(deferred, the_heartbeat_grows_by_one_and_comes_now_and_then, "") {
   CHECK_EQ(heart.calls, calls);
 }
 
+TEST(deferred, a_loop_over_one_block_of_some_pages_gets_it_too, "") {
+  fh_on_deferred_free(deferred, &heart);
+  for (int i = 0; i < 10000; i++) free(malloc(launder_size(64 << 10)));
+  CHECK_GT(heart.calls, 10u);
+  fh_on_deferred_free(NULL, NULL);
+}
+
 /* One that has put off what would make room, and frees it in portions. */
 enum { PUT_OFF = 8 };
 static struct {

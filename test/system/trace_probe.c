@@ -242,6 +242,12 @@ static void find_no_room_late(void) {
   fh_trace_start(late_path);
   for (int i = 0; i < 1000000; i++) free(malloc(100));
 }
+/* Before and after, the heap keeps a run of pages. */
+static void kept_late(void) {
+  free(malloc(65432));
+  fh_trace_start(late_path);
+  for (int i = 0; i < 2; i++) free(p = malloc(65432));
+}
 static void refused_late(void) {
   bool first = fh_trace_start("/no/such/folder/t"), second = fh_trace_start("");
   printf("%d %d %d\n", first, second, errno == EINVAL);
@@ -361,6 +367,7 @@ int main(int argc, char **argv) {
   const char *what = argc > 1 ? argv[1] : "";
   late_path = argc > 2 ? argv[2] : "";
   if (strcmp(what, "late") == 0) begun_late();
+  if (strcmp(what, "kept") == 0) kept_late();
   if (strcmp(what, "served") == 0) served(false);
   if (strcmp(what, "busy") == 0) served(true);
   if (strcmp(what, "forked") == 0) at_each_step(record_and_end);

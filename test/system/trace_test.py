@@ -153,6 +153,10 @@ class Traces(unittest.TestCase):
         self.assertRegex(result.stderr, "^freehold: trace '%s': [0-9]+ events are lost: no room\n$"
                          % re.escape(self.path("t")))
 
+    def test_a_trace_that_begins_late_has_the_first_block_that_the_heap_had_kept(self):
+        self.late("kept", support.LIBRARY)
+        self.assertEqual(len(self.events("t", "--size", "65432")), 2)
+
     def test_a_trace_that_cannot_begin_changes_nothing_and_may_be_begun_again(self):
         self.assertEqual(self.late("refused", support.LIBRARY), "0 0 1\n1\n")
         self.assertEqual(len(self.events("t", "--size", "6543")), 1)

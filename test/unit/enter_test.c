@@ -430,6 +430,31 @@ TEST(enter, collecting_ends_although_other_threads_go_on_ending, "S-pool") {
   CHECK_LE(rested, 20u);
 }
 
+TEST(enter, a_quick_call_leaves_a_heap_alone_that_another_thread_is_taking, "V2") {
+  heap_t *h = my_heap();
+  unsigned c = class_of(100);
+  void *blocks[2] = {fast_malloc(100), fast_malloc(100)};
+  CHECK(h->bin[c] != 0);
+  fast_free(fast_malloc(20 << 10));
+  atomic8_store_relaxed(&h->is_taken, TAKEN_CHOSEN);
+  h->bin[c] |= BIN_CLOSED;
+  CHECK(heap_enter_quickly() == NULL && h->busy == 0 && heap_here.limit != 0);
+  h->bin[c] &= ~BIN_CLOSED;
+  atomic8_store_relaxed(&h->is_taken, TAKEN_NOT);
+  fast_free(blocks[0]), fast_free(blocks[1]);
+  check_nothing_lost();
+}
+
+TEST(enter, calls_that_a_handler_counted_during_a_quick_call_are_not_counted_below_none, "") {
+  heap_t *h = my_heap();
+  h->calls = 1;
+  CHECK(heap_enter_quickly() == h);
+  h->calls = 0;
+  heap_exit_quickly(h);
+  CHECK_EQ(h->calls, 0u);
+  CHECK(heap_enter_quickly() == NULL);
+}
+
 TEST(enter, a_call_inside_a_call_uses_another_heap_and_both_stay_whole, "") {
   void *outer = fast_malloc(100);
   for (int i = 0; i < 30; i++) fast_malloc(100);

@@ -87,6 +87,28 @@ static void refuse_locked(os_fake_call_t call, void *at, size_t size) {
   refusals++;
 }
 
+TEST(span_purge, what_it_kept_is_asked_for_again_if_the_same_pages_are_free_after_others_were,
+     "R1") {
+  char *p = of_pages(30), *wall = of_pages(5);
+  arena_t *a = arena_of(p);
+  size_t group = arena_slice(p) / 64;
+  memset(p, 7, (size_t)30 * PAGE);
+  fast_free(p);
+  keep_nothing();
+  os_fake_fail(1u << OS_FAKE_DISCARD, 1, true);
+  for (int i = 0; i < 9; i++) span_purge(a, group, false);
+  os_fake_fail(0, 0, false);
+  CHECK_EQ(os_resident(p, (size_t)30 * PAGE), (size_t)30 * PAGE);
+  CHECK_EQ(of_pages(30), (void *)p);
+  span_purge(a, group, false);
+  fast_free(p);
+  keep_nothing();
+  for (int i = 0; i < 3; i++) span_purge(a, group, false);
+  CHECK_EQ(os_resident(p, (size_t)30 * PAGE), 0u);
+  fast_free(wall);
+  check_nothing_lost();
+}
+
 TEST(span_purge, one_of_more_runs_than_one_call_takes_it_is_not_asked_for_again, "R1") {
   enum { RUNS = 8 };
   char *p[RUNS];

@@ -2442,6 +2442,8 @@ const operation_t freehold_operations[] = {
   {"free-run-with-neighbours", free_first, run_beyond_budget, NULL, "magazine:0", 0},
   {"free-run-after-refusals", free_first, refused_of_four, NULL, "magazine:0,purge_budget:0", 0},
   {"free-run-of-other", free_first, run_of_other, NULL, NULL, 0},
+  {"free-run-first", free_first, run_of_other, NULL, NULL, IS_BARE},
+  {"malloc-run-first-of-thread", malloc_one, first_run_next, hold_one, NULL, IS_BARE},
   {"realloc-run-grows", grow_run, run_before_free, hold_grown_run, "magazine:64K", 0},
   {"realloc-run-copied", grow_run_a_little, run_between, hold_run_a_little, "magazine:64K", MOVES},
   {"realloc-run-copied-to-longer", grow_run_a_little, run_between_and_kept, hold_run_a_little, NULL,
