@@ -244,7 +244,7 @@ static void find_no_room_late(void) {
 }
 /* Before and after, the heap keeps a run of pages. */
 static void kept_late(void) {
-  free(malloc(65432));
+  for (int i = 0; i < 100; i++) free(p = malloc(65430));
   fh_trace_start(late_path);
   for (int i = 0; i < 2; i++) free(p = malloc(65432));
 }
