@@ -4,7 +4,8 @@
  *
  *   freehold:sampled_malloc  block, its size, bytes that it stands for
  *   freehold:sampled_free    likewise
- *   freehold:slow            bytes asked for: a malloc that neither the fast path nor a kept run could serve
+ *   freehold:slow            bytes asked for: a malloc for which neither the fast path nor a run of
+ *                            pages that the heap keeps would do
  *   freehold:grow            address, bytes: mapped
  *   freehold:purge           address, bytes: given back
  *

@@ -2008,6 +2008,11 @@ static void taken_with_large(void) {
   let_go(0, 1, 1);
   oracle_note_taken();
 }
+static void taken_with_run(void) {
+  run_kept();
+  size = KIB(20);
+  oracle_note_taken();
+}
 static void taken_with_free_blocks(void) {
   own_free_blocks();
   ask_bytes();
@@ -2088,6 +2093,15 @@ static void at_rest(void) {
   usleep(1100 * 1000);
   in_helper(free_sixtieth);
   usleep(1100 * 1000);
+}
+/* The same of pages between large blocks. */
+static void runs_at_rest(void) {
+  much_in_use();
+  own(KIB(20), 40);
+  for (unsigned i = 0; i < 40; i += 2) put(block[i]), block[i] = NULL;
+  api.collect(false);
+  usleep(1100 * 1000);
+  look_is_due();
 }
 static bool others_free_of_thinned_out(void) {
   if (!oracle_would_cas_anchor(block[0])) return false;
@@ -2502,12 +2516,14 @@ const operation_t freehold_operations[] = {
    HEAP_IN_HAND | IS_SAMPLED},
   {"collect-sleepers-wide", collect_hard, somebody_sleeps_wide, NULL, NULL, HEAP_IN_HAND},
   {"malloc-while-taken", malloc_one, taken_fresh_end, hold_one, NULL, OTHER_DIED},
+  {"malloc-run-while-taken", malloc_one, taken_with_run, hold_one, NULL, OTHER_DIED},
   {"free-large-while-taken", free_first, taken_with_large, NULL, NULL, OTHER_DIED},
   {"ask-bytes-while-taken", ask_bytes, taken_with_free_blocks, NULL, NULL, OTHER_DIED},
   {"thread-exit-taken", NULL, taken_with_free_blocks, NULL, NULL, OTHER_DIED},
   {"collect-locked", collect_locked, some_dirty, NULL, NULL, 0},
   {"collect-holes", collect_hard, thinned_out, NULL, NULL, 0},
   {"collect-at-rest", collect_softly, at_rest, NULL, NULL, 0},
+  {"look-at-runs-at-rest", malloc_one, runs_at_rest, hold_one, "magazine:0", 0},
   {"collect-holes-locked", collect_locked_slab, thinned_out, NULL, NULL, 0},
   {"collect-holes-raced", collect_hard, thinned_out, NULL, NULL, 0, others_free_of_thinned_out},
   {"malloc-holes", malloc_one, with_holes, hold_one, NULL, 0},

@@ -365,7 +365,8 @@ def is_raced(line, functions):
              line.strip() in ("slices_give_back(a, slice, missing);", "return false;")) or
             ("span_claim" in functions and line.strip().startswith(("hint_set(", "hint_arena("))) or
             (functions & {"put_run_back", "let_runs_leave", "release_slices"} and
-             any(part in line for part in ("arena_release_", "count_as_free(-S", "release_slices("))) or
+             any(part in line
+                 for part in ("arena_release_", "count_as_free(-S", "release_slices("))) or
             ("claim_more" in functions and line.strip().startswith("return give_part_back(")))
 
 def is_refused(line, functions):
