@@ -158,11 +158,11 @@ TEST(budget, all_heaps_give_up_what_they_keep_once_a_second, "") {
   uint32_t before = atomic32_load_relaxed(&heap_trims);
   core_option(OPTION_memory_soft, (int64_t)MiB(4));
   void *big = fast_malloc(MiB(8));
-  for (int i = 0; i < 8; i++) fast_free(fast_malloc(20 << 10));
+  for (int i = 0; i < TICK_MOST; i++) fast_free(fast_malloc(20 << 10));
   CHECK_EQ(atomic32_load_relaxed(&heap_trims), before + 1);
   CHECK_EQ(h->singles + h->run_slices, 0);
   os_fake.now_ms += 1000;
-  for (int i = 0; i < 8; i++) fast_free(fast_malloc(20 << 10));
+  for (int i = 0; i < TICK_MOST; i++) fast_free(fast_malloc(20 << 10));
   CHECK_EQ(atomic32_load_relaxed(&heap_trims), before + 2);
   fast_free(big);
 }
