@@ -8,7 +8,7 @@
 
 enum {
   TICK_CALLS = 5, /* one slow call in so many checks if a purge is due */
-  /* at most so many while the clock stands still; a prime: in a loop each call has its turn */
+  /* at most so many while the clock stands still. Primes: in most loops each call has its turn */
   TICK_MOST = 31,
   LONE_MOST = 8, /* blocks that a thread frees before it gets a heap for that */
 };

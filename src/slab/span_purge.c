@@ -24,12 +24,12 @@ static span_part_t part_of(const os_range_t *run) {
 static atomic64_t *look_of(const slab_t *s) { return span_word(s, SPAN_SEEN); }
 static atomic64_t *refusal_of(const slab_t *s) { return span_word(s, SPAN_KEPT); }
 
-/* Has the system kept some, and has no page changed hands since? */
+/* Has the system kept some, and are the same pages free as then? */
 static bool was_refused(const slab_t *s) {
   return atomic64_load_relaxed(refusal_of(s)) == atomic64_load_relaxed(&s->pages);
 }
 
-/* Notes a look. Has no page changed hands since the last one, and was none refused since? */
+/* Notes a look. Are the same pages free as at the last one, and was none refused? */
 static bool note_rest(const slab_t *s) {
   uint64_t w = atomic64_load_relaxed(&s->pages), seen = atomic64_load_relaxed(look_of(s));
   if (w == 0 || was_refused(s)) return false;
