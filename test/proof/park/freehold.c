@@ -2466,6 +2466,8 @@ const operation_t freehold_operations[] = {
   {"realloc-to-run-at-limit", shorten_to_run, limit_for_shorter, hold_shortened_at_limit,
    "magazine:64K", 0},
   {"realloc-run-shrinks", shrink_run, run_before_free, hold_shrunk_run, NULL, 0},
+  {"realloc-run-shrinks-to-system", shrink_run, run_before_free, hold_shrunk_run, "purge_budget:0",
+   0},
   {"expand-run", expand_run, run_before_free, hold_expanded_run, "magazine:64K", 0},
   {"collect-runs", collect_hard, some_runs, NULL, "magazine:64K", 0},
   {"visit-runs", visit, some_runs, NULL, NULL, IS_BARE},
