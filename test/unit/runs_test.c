@@ -280,11 +280,16 @@ TEST(runs, free_pages_are_counted_whoever_frees_them_and_when_a_block_changes_it
   CHECK_EQ(all_free(), (uint64_t)0);
 }
 
-TEST(runs, free_pages_beyond_the_budget_go_back_to_the_system_when_one_is_freed, "") {
+/* Blocks of `pages` that were written. Free pages may have a mebibyte. */
+static void write_blocks(char **p, unsigned n, unsigned pages) {
   core_option(OPTION_magazine, 0);
-  char *p[64];
-  for (unsigned i = 0; i < ARRAY_LENGTH(p); i++) memset(p[i] = of_pages(16), 7, (size_t)16 * PAGE);
+  for (unsigned i = 0; i < n; i++) memset(p[i] = of_pages(pages), 7, (size_t)pages * PAGE);
   core_option(OPTION_purge_budget, MiB(1));
+}
+
+TEST(runs, free_pages_beyond_the_budget_go_back_to_the_system_when_one_is_freed, "") {
+  char *p[64];
+  write_blocks(p, ARRAY_LENGTH(p), 16);
   for (unsigned i = 0; i < ARRAY_LENGTH(p); i++)
     if (i % 4 != 0) fast_free(p[i]);
   /* what the budget and a 64th of 16 spans are, and what two looks apart may add */
@@ -295,10 +300,8 @@ TEST(runs, free_pages_beyond_the_budget_go_back_to_the_system_when_one_is_freed,
 }
 
 TEST(runs, what_blocks_leave_that_get_shorter_goes_back_beyond_the_budget_too, "") {
-  core_option(OPTION_magazine, 0);
   char *p[64];
-  for (unsigned i = 0; i < ARRAY_LENGTH(p); i++) memset(p[i] = of_pages(32), 7, (size_t)32 * PAGE);
-  core_option(OPTION_purge_budget, MiB(1));
+  write_blocks(p, ARRAY_LENGTH(p), 32);
   for (unsigned i = 0; i < ARRAY_LENGTH(p); i++)
     CHECK_EQ(any_realloc(p[i], (size_t)5 * PAGE, "realloc"), (void *)p[i]);
   CHECK_LE(free_in_memory(), 256u + 32 + 27);
