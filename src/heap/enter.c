@@ -103,7 +103,7 @@ static void thread_leaves(void *heap) {
     if (was_fast && h == heap) owned_recount(h);
     if (h == heap) {
       uint32_t pages = heap_prepare_rest(h);
-      held_take_off(held_in_all(h));
+      held_take_off_all(h);
       if (pool_rest(h, pages)) continue;
       held_add(h);
     }
@@ -120,7 +120,7 @@ static cold heap_t *attach(void) {
   users_begin(heap_number(h));
   signal_fence(); /* if a handler jumps away from here, others find the heap */
   if (!atomic_ptr_cas_relaxed(&heap_here.heap, &none, h)) { /* a signal handler was here first */
-    held_take_off(heap_held(h));
+    held_take_off_all(h);
     pool_return_unused(h);
     return none;
   }

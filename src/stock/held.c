@@ -67,8 +67,11 @@ void held_set_moved(heap_t *h, held_t moved) {
 }
 
 void held_take_off(held_t held) {
-  if (likely(!slab_thread.is_asked)) return;
-  slab_thread_count(0 - held.ready - held.freed, 0 - held.ready);
+  if (slab_thread.is_asked) slab_thread_count(0 - held.ready - held.freed, 0 - held.ready);
+}
+
+void held_take_off_all(const heap_t *h) {
+  if (unlikely(slab_thread.is_asked)) held_take_off(held_in_all(h));
 }
 
 out_of_line void held_add(heap_t *h) {

@@ -24,6 +24,7 @@ hidden held_t held_moved(const heap_t *h);
 hidden held_t held_in_all(const heap_t *h); /* both */
 hidden void held_set_moved(heap_t *h, held_t moved);
 /* If the calling thread counts its bytes: held_add counts what `h` holds as the thread's from now
- * on, as though it had taken it; held_take_off takes it off again. */
+ * on, as though it had taken it; the others take it off again. Else no list is walked. */
 hidden void held_add(heap_t *h);
+hidden void held_take_off_all(const heap_t *h);
 hidden void held_take_off(held_t held);

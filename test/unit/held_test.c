@@ -43,3 +43,14 @@ TEST(held, a_heap_is_joined_only_by_a_thread_that_asks_for_its_bytes, "") {
   CHECK_EQ(taken(), before);
   fast_free(p);
 }
+
+TEST(held, no_list_is_walked_for_a_thread_that_has_not_asked_for_its_bytes, "") {
+  static free_block_t no_link = {1}; /* who follows it reads where nothing is */
+  fast_free(fast_malloc(64));
+  heap_t *h = my_heap(); /* which walks them all */
+  uintptr_t before = h->bin[class_of(64)];
+  h->bin[class_of(64)] = (uintptr_t)&no_link;
+  held_add(h);
+  held_take_off_all(h);
+  h->bin[class_of(64)] = before;
+}
