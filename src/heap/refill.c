@@ -210,7 +210,7 @@ static void refill(heap_t *h, unsigned c) {
   if (c < MEDIUM_CLASS && unlikely((h->aside->given_up >> c & 1) != 0))
     h->aside->given_up &= ~((uint64_t)1 << c);
   sift(h, c);
-  outbox_close(h);
+  outbox_note_refill(h);
   h->bin[c] = find_list(h, c, &count);
   note_binned(h, c, count);
   if (unlikely(sample_was_started())) sample_bin(h, c, count);

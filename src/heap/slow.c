@@ -58,7 +58,7 @@ static always_inline void *allocate_once(heap_t *h, unsigned c, size_t size, siz
     if (block != NULL) return block;
   }
   if (c != 0) return heap_malloc_class(h, c);
-  if (unlikely(h->put_off != 0)) outbox_close_wide(h);
+  if (unlikely(h->put_off != 0)) outbox_go_round(h);
   void *block = paged_malloc(h, size, alignment);
   if (block == NULL) block = large_malloc(h, size, alignment);
   if (is_programs && unlikely(sample_was_started()) && block != NULL)
@@ -155,7 +155,7 @@ void *heap_malloc_kept(size_t alignment, size_t size) {
   if (!paged_fits(size, alignment) || unlikely(sample_was_started())) return NULL;
   heap_t *h = heap_enter_quickly();
   if (unlikely(h == NULL)) return NULL;
-  if (unlikely(h->put_off != 0)) outbox_close_wide(h);
+  if (unlikely(h->put_off != 0)) outbox_go_round(h);
   void *block = paged_malloc_kept(h, size);
   heap_exit_quickly(h);
   return block;

@@ -83,7 +83,6 @@ typedef struct {
   uintptr_t returned[CLASS_COUNT]; /* blocks of slabs that nobody owns: the next bins */
   uint64_t remote;                 /* a bit for each class whose blocks others free */
   uint64_t given_up; /* a bit for each class given up and not refilled since: no slab is adopted */
-  uint64_t lots;     /* how many were drawn to decide whether to try such a class again */
   uint64_t slots;    /* a bit for each slot of `batch` that was used */
   union {
     batch_t batch[BATCH_SLOTS];
@@ -91,10 +90,14 @@ typedef struct {
   };
   uintptr_t wide;              /* the slots of a wide outbox, or 0; with BIN_CLOSED: outbox.h */
   uint16_t wide_last, wide_at; /* number of the last slot; the slot to look at next */
-  uint16_t crowded;            /* frees that met another slab's chain since a slow malloc */
-  uint8_t fetches;             /* modulo FETCHES: the place of the next block */
-  uint8_t is_closing : 1;      /* the wide outbox takes no new chains */
-  uint8_t put_off_more : 7;    /* how many more chains may wait */
+  uint32_t wide_found;         /* chains found since slot 0 was looked at */
+  uint32_t lots;               /* drawn to decide whether to try a class of `remote` again */
+  /* frees that met another slab's chain, in a wide outbox those that began one, less what refills
+   * forget */
+  uint16_t crowded;
+  uint8_t fetches;                              /* modulo FETCHES: the place of the next block */
+  uint8_t is_closing : 1;                       /* the wide outbox takes no new chains */
+  uint8_t put_off_more : 7;                     /* how many more chains may wait */
   atomic64_t fresh[CLASS_COUNT - MEDIUM_CLASS]; /* borrowed and never used: fresh.h */
   struct quarantine *quarantine[SECURE];        /* const */
 } aligned_to(64) heap_aside_t;

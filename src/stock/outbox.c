@@ -10,7 +10,7 @@
 enum {
   WIDE_BYTES = 4096, /* a wide outbox publishes a chain of this many bytes */
   EVICT_PART = 8,    /* one in this many frees that meet another slab's chain publishes it */
-  CLOSING_STEP = 8,  /* slots that a free empties while the outbox closes */
+  FILLED_PART = 8,   /* a wide one ends if a round found chains in fewer of its slots */
 };
 
 /* Is a slab of this class worth owning for the heap? */
@@ -120,6 +120,14 @@ void outbox_put_fetched(heap_t *h) {
   }
 }
 
+static void begin_closing(heap_t *h) {
+  if (h->aside->is_closing) return;
+  h->aside->wide_at = 0;
+  h->aside->wide_found = 0;
+  signal_fence(); /* else a jump leaves slots without their turn */
+  h->aside->is_closing = true;
+}
+
 /* Publishes the chains in the next `n` slots. An outbox that takes no new chains ends once all
  * slots had their turn. No fetched block is left. */
 static void sweep(heap_t *h, unsigned n) {
@@ -127,10 +135,16 @@ static void sweep(heap_t *h, unsigned n) {
   batch_t *slots = outbox_slots(h);
   unsigned at = a->wide_at, last = a->wide_last;
   ASSERT(outbox_is_wide(h));
-  for (; n != 0 && at <= last; n--, at++)
-    if (slots[at].slab != NULL) publish(h, &slots[at]);
+  for (; n != 0 && at <= last; n--, at++) {
+    if (slots[at].slab == NULL) continue;
+    publish(h, &slots[at]);
+    a->wide_found++;
+  }
   a->wide_at = (uint16_t)(at <= last ? at : 0);
-  if (at > last && a->is_closing) end_wide(h);
+  if (at <= last) return;
+  if (a->is_closing) end_wide(h);
+  else if (a->wide_found <= last / FILLED_PART) begin_closing(h);
+  a->wide_found = 0;
 }
 
 /* No other thread has a heap, and this one is the thread's own, not one for its handlers. The first
@@ -140,18 +154,19 @@ static bool is_alone(const heap_t *h) {
   return users_count() == has_word && (has_word || heap_number(h) == 0);
 }
 
+/* How many slots a wide outbox has if it begins now: as many as slices are in use. */
+static size_t slots_wanted(void) {
+  size_t slots = WIDE_LEAST;
+  while (slots < WIDE_MOST && slots < arena_used()) slots *= 2; /* Bound: 8 */
+  return slots;
+}
+
 /* Other threads that go on allocating would miss what a wide outbox holds back. Nobody takes it
  * from a handler's heap. A thread that asks for its bytes would wait for all slots. The secure
  * grade has no links in clear among the program's slices. */
 static bool may_be_wide(const heap_t *h) {
   return !SECURE && is_alone(h) && !slab_thread.is_asked && !budget_is_tight() &&
          heap_tag(h) == NULL;
-}
-
-static void begin_closing(heap_t *h) {
-  if (h->aside->is_closing) return;
-  h->aside->wide_at = 0;
-  h->aside->is_closing = true;
 }
 
 /* A slot in a wide outbox. A chain to be evicted is cold: that costs more than a swap for the block
@@ -172,10 +187,11 @@ static batch_t *slot_for(heap_t *h, batch_t *b) {
   bool is_wide = outbox_is_wide(h);
   if (b->slab == NULL && !is_wide) return b;
   if (a->crowded < CROWDED_MOST) a->crowded++;
-  bool is_crowded = a->crowded == CROWDED_MOST, may_widen = is_crowded && may_be_wide(h);
-  if (is_crowded && (is_wide || !may_widen)) a->crowded = 0; /* else it is due */
-  if (may_widen) a->is_closing = false;
-  if (is_wide) return wide_slot(h, b, !is_crowded || may_widen);
+  bool is_crowded = a->crowded == CROWDED_MOST, may_be = is_crowded && may_be_wide(h);
+  if (is_wide && may_be) may_be = slots_wanted() <= outbox_slot_count(h);
+  if (is_crowded && (is_wide || !may_be)) a->crowded = 0; /* else it is due */
+  if (may_be) a->is_closing = false;
+  if (is_wide) return wide_slot(h, b, !is_crowded || may_be);
   publish(h, b);
   return b;
 }
@@ -248,22 +264,20 @@ void outbox_flush(heap_t *h) {
 
 /* The outbox is not wide. */
 static void begin_wide(heap_t *h) {
-  size_t slots = WIDE_LEAST;
   heap_aside_t *a = h->aside;
   bool is_clean;
   a->crowded = 0;
   if (!may_be_wide(h)) return;
   publish_all(h);
-  while (slots < WIDE_MOST && slots < arena_used()) slots *= 2; /* Bound: 4 */
-  a->wide_last = (uint16_t)(slots - 1);
+  a->wide_last = (uint16_t)(slots_wanted() - 1);
   size_t n = wide_slices(h);
   void *wide = magazine_claim(h, n, 1, 0, &is_clean);
   if (wide == NULL) return;
   if (!users_are_known()) users_make(); /* so that a taker finds the heap if its thread sleeps */
   *arena_touched_last(wide, n) = TOUCHED_ALL;
-  if (!is_clean) memset(wide, 0, n << SLICE_SHIFT);
+  if (!is_clean) memset(wide, 0, ((size_t)a->wide_last + 1) * sizeof(batch_t));
   memset(a->fetched, 0, sizeof a->fetched);
-  a->wide_at = 0;
+  a->wide_at = a->wide_found = 0;
   signal_fence();
   a->wide = (uintptr_t)wide;
   h->put_off = 1;
@@ -272,7 +286,7 @@ static void begin_wide(heap_t *h) {
 cold void outbox_tend(heap_t *h) {
   if (!outbox_is_wide(h)) return begin_wide(h);
   outbox_put_fetched(h);
-  sweep(h, CLOSING_STEP);
+  sweep(h, ROUND_STEP);
 }
 
 void outbox_step(heap_t *h) {
@@ -281,16 +295,20 @@ void outbox_step(heap_t *h) {
   sweep(h, WIDE_STEP);
 }
 
-void outbox_close(heap_t *h) {
+/* The next slots of a wide outbox. A round of all slots publishes as many chains for each call as
+ * `crowded` forgets, so the outbox is wide where more frees than that meet another slab's chain. */
+void outbox_go_round(heap_t *h) {
   heap_aside_t *a = h->aside;
-  if (a->crowded != 0) a->crowded = 0;
-  if (h->put_off != 0 && outbox_is_wide(h)) begin_closing(h);
-  outbox_step(h);
+  if (a->crowded != 0) a->crowded -= (uint16_t)min_size(a->crowded, ROUND_STEP);
+  if (h->put_off == 0 || !outbox_is_wide(h)) return;
+  if (!may_be_wide(h)) begin_closing(h);
+  outbox_put_fetched(h);
+  sweep(h, a->is_closing ? WIDE_STEP : ROUND_STEP);
 }
 
-void outbox_close_wide(heap_t *h) {
-  if (outbox_is_wide(h)) return outbox_close(h);
-  h->aside->crowded = 0;
+out_of_line void outbox_note_refill(heap_t *h) {
+  outbox_go_round(h);
+  if (h->put_off != 0 && !outbox_is_wide(h)) publish_all(h);
 }
 
 void outbox_reclaim(heap_t *h, slab_t *s) {
@@ -332,7 +350,7 @@ static void move_wide(heap_t *to, heap_t *from) {
   signal_fence();
   memcpy(a->fetched, fetched, sizeof fetched);
   a->wide_last = b->wide_last;
-  a->wide_at = 0;
+  a->wide_at = a->wide_found = 0;
   a->is_closing = false;
   a->wide = slots;
   to->put_off = from->put_off;

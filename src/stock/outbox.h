@@ -8,10 +8,10 @@
  * some of them to a block in no cache. So such blocks are chained by slab (`batch`) and published
  * many at a time.
  *
- * A thread that frees much and allocates nothing meets more slabs than there are slots. Its outbox
- * is then wide, with a slot for each slice in use. Such a thread waits for blocks that are in no
- * cache. So the outbox fetches a block first, and chains it FETCHES frees later. Once the thread
- * allocates again, each refill empties a few slots. */
+ * A thread that frees at random all over a large heap meets more slabs than there are slots. Its
+ * outbox is then wide, with a slot for each slice in use. Such a thread waits for blocks that are
+ * in no cache. So the outbox fetches a block first, and chains it FETCHES frees later. Each refill
+ * empties a few slots, so that nothing waits for ever. */
 #pragma once
 
 #include "heap.h"
@@ -22,9 +22,10 @@ enum {
   PUT_OFF_LEAST = 4,          /* if more wait, all are published: the thread may not call again */
   PUT_OFF_MORE = 60,          /* this many more may wait where that happens often */
   CROWDED_MOST = 1024,        /* frees that found another slab's chain: the outbox gets wide */
-  WIDE_LEAST = 4096,          /* fewest slots of a wide one; a power of two */
+  WIDE_LEAST = 256,           /* fewest slots of a wide one; a power of two */
   WIDE_MOST = 65536,
   WIDE_STEP = 64, /* slots of a wide one that a step looks at */
+  ROUND_STEP = 8, /* that a refill looks at, or a free while it closes */
 };
 
 /* Puts a block back into its slab `s`; if the heap does not own that, at once or with others. */
@@ -90,11 +91,11 @@ hidden void outbox_check_fetched(const slab_t *s, uintptr_t block);
 hidden void outbox_put_fetched(heap_t *h);
 /* Publishes everything; of a wide outbox only the next few slots. */
 hidden void outbox_step(heap_t *h);
-/* The same for a heap that allocates: a wide outbox takes no new chains, and ends by and by. */
-hidden void outbox_close(heap_t *h);
-/* Likewise, but a narrow outbox keeps its chains; it has some. */
-hidden void outbox_close_wide(heap_t *h);
-hidden void outbox_flush(heap_t *h); /* publishes everything; the outbox is not wide then */
+/* At each slow call for a larger block. Publishes the next few slots of a wide outbox, and more
+ * while it closes. A narrow one keeps its chains. */
+hidden void outbox_go_round(heap_t *h);
+hidden void outbox_note_refill(heap_t *h); /* the same, and a narrow one publishes everything */
+hidden void outbox_flush(heap_t *h);       /* publishes everything; the outbox is not wide then */
 /* The heap has come to own a slab: the blocks of the slab's chain go back to it. */
 hidden void outbox_reclaim(heap_t *h, slab_t *s);
 /* The next chain from slot `*slot` on, closed or not; moves `*slot` behind it. NULL: none. */

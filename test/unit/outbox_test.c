@@ -190,13 +190,32 @@ TEST(outbox, a_thread_that_only_frees_needs_few_swaps_however_many_slabs_there_a
   CHECK_LE(swaps_of(my_heap()) - before, (uint64_t)(MANY - freed) * 2 / 3);
 }
 
-TEST(outbox, a_thread_that_allocates_now_and_then_keeps_its_64_slots, "") {
+/* Frees all blocks at random. Every so many frees there is a refill, or a larger malloc. */
+static bool gets_wide(int frees, bool is_large) {
   in_thread(allocate, &wide_size, true);
+  my_heap()->aside->put_off_more = PUT_OFF_MORE;
+  my_heap()->aside->crowded = CROWDED_MOST / 2;
+  bool is_wide = false;
   for (int i = 0; i < MANY; i++) {
     fast_free(kept[i * 173 % MANY]);
-    if (i % 500 == 0) fast_malloc(100 + (size_t)i); /* another class each time: a refill */
-    CHECK(!outbox_is_wide(my_heap()));
+    if (i % frees == 0 && is_large) fast_malloc(20000);
+    else if (i % frees == 0) heap_malloc_class(my_heap(), class_of(100 + (size_t)i));
+    is_wide |= outbox_is_wide(my_heap());
   }
+  return is_wide;
+}
+
+TEST(outbox, a_thread_that_refills_for_every_eight_frees_at_random_keeps_its_64_slots, "") {
+  CHECK(!gets_wide(ROUND_STEP, false));
+}
+TEST(outbox, a_thread_that_allocates_a_large_block_for_every_eight_frees_keeps_its_64_slots, "") {
+  CHECK(!gets_wide(ROUND_STEP, true));
+}
+TEST(outbox, a_thread_that_replaces_blocks_at_random_gets_a_wide_outbox, "") {
+  CHECK(gets_wide(16 * ROUND_STEP, false));
+}
+TEST(outbox, a_thread_that_replaces_blocks_by_large_ones_gets_a_wide_outbox, "") {
+  CHECK(gets_wide(16 * ROUND_STEP, true));
 }
 
 TEST(outbox, a_slab_whose_last_block_a_wide_outbox_gets_goes_back_at_once, "S-anchor") {
@@ -209,24 +228,61 @@ TEST(outbox, a_slab_whose_last_block_a_wide_outbox_gets_goes_back_at_once, "S-an
   check_nothing_lost();
 }
 
-TEST(outbox, each_refill_empties_some_slots_of_a_wide_outbox_until_it_is_none, "") {
+static void go_round(heap_t *h) {
+  size_t refills = outbox_slot_count(h) / ROUND_STEP;
+  for (; refills != 0 && outbox_is_wide(h); refills--) {
+    unsigned waiting = count_waiting(h);
+    outbox_note_refill(h);
+    CHECK_LE(waiting, count_waiting(h) + ROUND_STEP * BATCH_BLOCKS);
+  }
+}
+
+TEST(outbox, refills_empty_all_slots_of_a_wide_outbox_in_turn, "") {
   free_until_wide(900);
   heap_t *h = my_heap();
-  unsigned refills = 0;
-  for (; outbox_is_wide(h); refills++) {
-    unsigned waiting = count_waiting(h);
-    outbox_close(h);
-    CHECK_LE(waiting, count_waiting(h) + WIDE_STEP * BATCH_BLOCKS);
-  }
-  CHECK_EQ(refills, (unsigned)WIDE_LEAST / WIDE_STEP);
+  go_round(h);
+  CHECK_EQ(count_waiting(h), 0u);
+  CHECK(outbox_is_wide(h) && !h->aside->is_closing && heap_is_valid(h));
+}
+
+TEST(outbox, a_wide_outbox_ends_after_a_round_that_finds_few_chains, "") {
+  int freed = free_until_wide(900);
+  heap_t *h = my_heap();
+  go_round(h);
+  for (int end = freed + 8; freed < end; freed++) fast_free(kept[freed * 173 % MANY]);
+  go_round(h);
+  CHECK(h->aside->is_closing);
+  for (unsigned i = 0; i < outbox_slot_count(h) / WIDE_STEP; i++) outbox_note_refill(h);
+  CHECK(!outbox_is_wide(h));
   CHECK_EQ(count_waiting(h), 0u);
   CHECK(h->put_off == 0 && heap_is_valid(h));
+}
+
+TEST(outbox, a_wide_outbox_with_too_few_slots_ends, "") {
+  int freed = free_until_wide(0);
+  heap_t *h = my_heap();
+  h->aside->wide_last = BATCH_SLOTS - 1; /* it began with fewer slabs */
+  h->aside->crowded = CROWDED_MOST - 1;
+  for (int end = freed + 200; freed < end; freed++) fast_free(kept[freed * 173 % MANY]);
+  CHECK(!outbox_is_wide(h));
+}
+
+TEST(outbox, a_wide_outbox_with_too_few_slots_closes_in_one_go, "") {
+  int freed = free_until_wide(0);
+  heap_t *h = my_heap();
+  go_round(h); /* all slots are empty */
+  h->aside->is_closing = true;
+  h->aside->wide_last = WIDE_LEAST / 2 - 1;
+  h->aside->wide_at = WIDE_LEAST / 2 - 2 * ROUND_STEP;
+  h->aside->crowded = CROWDED_MOST - 1;
+  for (int end = freed + 4 * FETCHES; freed < end; freed++) fast_free(kept[freed * 173 % MANY]);
+  CHECK(!outbox_is_wide(h));
 }
 
 TEST(outbox, blocks_of_any_size_end_it, "") {
   static const size_t sizes[] = {3000, 20000, 200000, 20 << 20};
   for (size_t i = 0; i < ARRAY_LENGTH(sizes); i++) {
-    int freed = free_until_wide(0), most = 100 * WIDE_LEAST / WIDE_STEP;
+    int freed = free_until_wide(0), most = 100 * WIDE_LEAST / ROUND_STEP;
     while (outbox_is_wide(my_heap()) && --most != 0) {
       void *p = fast_malloc(sizes[i]);
       if (sizes[i] > SMALL_MOST) fast_free(p);
@@ -234,16 +290,6 @@ TEST(outbox, blocks_of_any_size_end_it, "") {
     CHECK(!outbox_is_wide(my_heap()));
     free_the_rest(freed);
     kept[0] = NULL;
-  }
-}
-
-TEST(outbox, one_that_allocates_larger_blocks_now_and_then_does_not_get_wide, "") {
-  in_thread(allocate, &wide_size, true);
-  my_heap()->aside->put_off_more = PUT_OFF_MORE;
-  for (int i = 0; i < MANY; i++) {
-    fast_free(kept[i * 173 % MANY]);
-    if (i % 500 == 0) fast_malloc(20000);
-    CHECK(!outbox_is_wide(my_heap()));
   }
 }
 
@@ -257,7 +303,7 @@ TEST(outbox, the_slices_of_a_wide_outbox_count_as_touched, "A4") {
 TEST(outbox, a_wide_outbox_that_ends_takes_no_new_chains_and_goes_on_if_nothing_is_allocated, "") {
   int freed = free_until_wide(0);
   heap_t *h = my_heap();
-  outbox_close(h);
+  h->aside->is_closing = true;
   unsigned waiting = count_waiting(h);
   for (int end = freed + 100; freed < end; freed++) fast_free(kept[freed * 173 % MANY]);
   CHECK_LE(count_waiting(h), waiting + FETCHES);
@@ -345,6 +391,14 @@ TEST(outbox, a_wide_outbox_ends_once_there_is_another_thread, "") {
   my_heap()->aside->crowded = CROWDED_MOST - 2;
   free_the_rest(freed);
   CHECK(!outbox_is_wide(my_heap()) || my_heap()->aside->is_closing);
+}
+
+TEST(outbox, a_wide_outbox_ends_at_refills_once_there_is_another_thread, "") {
+  free_until_wide(900);
+  heap_t *h = my_heap();
+  in_thread(wait_for, NULL, false);
+  for (unsigned i = 0; i < outbox_slot_count(h) / WIDE_STEP; i++) outbox_note_refill(h);
+  CHECK(!outbox_is_wide(h));
 }
 
 /* The free that made it due had no stack left to make it so. */

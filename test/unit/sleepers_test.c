@@ -137,7 +137,7 @@ static bool free_at_any(unsigned number) {
   if (number == 3) let_it(free_other_spread);
   return true;
 }
-static void close_outbox(void) { outbox_close(its_heap); }
+static void close_outbox(void) { outbox_note_refill(its_heap); }
 static void check_wide(void (*then)(void), bool (*at_fence)(unsigned number)) {
   begin(at_fence);
   for (int i = 0; i < SPREAD; i++) spread[i] = fast_malloc(2000);

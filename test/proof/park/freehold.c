@@ -312,8 +312,8 @@ static void last_medium(void) {
 
 /* ---- frees of blocks in slabs without an owner ----------------------------------------------- */
 
-enum { WIDE_LEAST = 4096 }; /* slots: outbox.h */
-enum { SOME = 16 };         /* frees of others' blocks: less than a chain */
+enum { WIDE_LEAST = 256 }; /* slots: outbox.h */
+enum { SOME = 16 };        /* frees of others' blocks: less than a chain */
 
 /* Sixteen wait in a chain already, with two more of them it is published. */
 static void full_and_unwanted(void) {
@@ -466,7 +466,7 @@ static void wide_and_whole_slabs(void) {
 /* It takes no new chains. */
 static void wide_that_closes(void) {
   wide();
-  put(get(700));
+  oracle_note_wide_closes();
   of_other(8);
   let_go(0, SOME, 1);
 }
@@ -516,6 +516,19 @@ static void chain_and_larger_next(void) {
 static void wide_with_its_end(void) {
   wide_with_chains();
   oracle_note_wide_ends();
+}
+/* The thread is alone, so that refills go on with rounds. */
+static void wide_and_alone(void) {
+  wide_with_chains();
+  in_helper(oracle_forget_own_heap);
+}
+static void wide_and_alone_and_larger_next(void) {
+  wide_and_alone();
+  size = KIB(20);
+}
+static void wide_with_a_round_s_end(void) {
+  wide_and_alone();
+  oracle_note_round_ends();
 }
 static void free_sixty_to_all(void) {
   free_some(0, 60, 1);
@@ -2345,10 +2358,13 @@ const operation_t freehold_operations[] = {
   {"free-wide-closing", free_sixteen, wide_that_closes, NULL, NULL, 0},
   {"free-wide-beside-another", free_sixteen, wide_beside_another, NULL, NULL, 0},
   {"free-wide-in-one-slot", free_first, wide_and_two_in_one_slot, NULL, NULL, 0},
+  {"malloc-wide", malloc_one, wide_and_alone, hold_one, NULL, 0},
+  {"malloc-run-wide", malloc_one, wide_and_alone_and_larger_next, hold_one, NULL, 0},
   {"malloc-closes-wide", malloc_one, wide_with_chains, hold_one, NULL, 0},
   {"malloc-run-closes-wide", malloc_one, wide_and_larger_next, hold_one, NULL, 0},
   {"malloc-run-with-chain", malloc_one, chain_and_larger_next, hold_one, NULL, 0},
   {"malloc-ends-wide", malloc_one, wide_with_its_end, hold_one, NULL, 0},
+  {"malloc-ends-round", malloc_one, wide_with_a_round_s_end, hold_one, NULL, 0},
   {"malloc-reclaims-wide", malloc_one, wide_and_slab_to_take, hold_one, NULL, 0},
   {"collect-wide", collect_hard, wide_with_chains, NULL, NULL, 0},
   {"thread-exit-wide", NULL, wide_with_chains, NULL, NULL, 0},

@@ -258,6 +258,13 @@ void oracle_note_wide_ends(void) {
   a->is_closing = true;
   a->wide_at = (uint16_t)(a->wide_last + 1 - WIDE_STEP);
 }
+/* All slots but a few were looked at, and few chains were found. */
+void oracle_note_round_ends(void) {
+  heap_aside_t *a = own_heap()->aside;
+  a->wide_at = (uint16_t)(a->wide_last + 1 - ROUND_STEP);
+  a->wide_found = 0;
+}
+void oracle_note_wide_closes(void) { own_heap()->aside->is_closing = true; }
 void oracle_note_taken(void) { atomic8_store_relaxed(&own_heap()->is_taken, TAKEN_CHOSEN); }
 
 void oracle_note_pressure(unsigned level) {

@@ -305,10 +305,13 @@ void oracle_note_other_window(void);
 void oracle_note_look_at_runs_due(void);
 bool oracle_keeps_runs(void); /* does the thread's heap keep any? */
 /* Of the caller's own heap. Its outbox gets wide, or takes chains again, when so many more frees
- * have found no slot; it is wide; the next refill ends it. */
+ * have found no slot. It is wide. The next refill ends it, or a round of its slots in which few had
+ * chains. It takes no new chains. */
 void oracle_note_crowded(unsigned frees);
 void oracle_check_wide(void);
 void oracle_note_wide_ends(void);
+void oracle_note_round_ends(void);
+void oracle_note_wide_closes(void);
 void oracle_note_taken(void); /* the caller's own heap, by a thread that does no more */
 /* ... and whether it has used that class since it began to watch it. */
 void oracle_note_watch_due(size_t size);
