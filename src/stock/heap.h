@@ -92,12 +92,10 @@ typedef struct {
   uint16_t wide_last, wide_at; /* number of the last slot; the slot to look at next */
   uint32_t wide_found;         /* chains found since slot 0 was looked at */
   uint32_t lots;               /* drawn to decide whether to try a class of `remote` again */
-  /* frees that met another slab's chain, in a wide outbox those that began one, less what refills
-   * forget */
-  uint16_t crowded;
-  uint8_t fetches;                              /* modulo FETCHES: the place of the next block */
-  uint8_t is_closing : 1;                       /* the wide outbox takes no new chains */
-  uint8_t put_off_more : 7;                     /* how many more chains may wait */
+  uint16_t crowded;            /* frees that called for more slots: slot_for in outbox.c */
+  uint8_t fetches;             /* modulo FETCHES: the place of the next block */
+  uint8_t is_closing : 1;      /* the wide outbox takes no new chains */
+  uint8_t put_off_more : 7;    /* how many more chains may wait */
   atomic64_t fresh[CLASS_COUNT - MEDIUM_CLASS]; /* borrowed and never used: fresh.h */
   struct quarantine *quarantine[SECURE];        /* const */
 } aligned_to(64) heap_aside_t;

@@ -156,9 +156,7 @@ static bool is_alone(const heap_t *h) {
 
 /* How many slots a wide outbox has if it begins now: as many as slices are in use. */
 static size_t slots_wanted(void) {
-  size_t slots = WIDE_LEAST;
-  while (slots < WIDE_MOST && slots < arena_used()) slots *= 2; /* Bound: 8 */
-  return slots;
+  return min_size((size_t)2 << bits_highest(arena_used() | WIDE_LEAST / 2), WIDE_MOST);
 }
 
 /* Other threads that go on allocating would miss what a wide outbox holds back. Nobody takes it

@@ -91,8 +91,7 @@ hidden void outbox_check_fetched(const slab_t *s, uintptr_t block);
 hidden void outbox_put_fetched(heap_t *h);
 /* Publishes everything; of a wide outbox only the next few slots. */
 hidden void outbox_step(heap_t *h);
-/* At each slow call for a larger block. Publishes the next few slots of a wide outbox, and more
- * while it closes. A narrow one keeps its chains. */
+/* At a slow call for a larger block: publishes the next few slots of a wide outbox. */
 hidden void outbox_go_round(heap_t *h);
 hidden void outbox_note_refill(heap_t *h); /* the same, and a narrow one publishes everything */
 hidden void outbox_flush(heap_t *h);       /* publishes everything; the outbox is not wide then */
