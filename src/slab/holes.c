@@ -11,8 +11,7 @@
 #include "../arena/patience.h"
 #include "../os/os.h"
 
-enum { STARTS_STEP = 64 * CLASS_STEP }; /* bytes that a word of starts stands for */
-enum { FETCH_PART = 16 }; /* a list of this part of a slab's blocks is worth fetching all */
+enum { STARTS_STEP = 64 * CLASS_STEP, FETCH_PART = 16 }; /* bytes of a word; of a slab's blocks */
 
 /* ---- the private list, in the order of addresses --------------------------------------------- */
 
@@ -39,8 +38,7 @@ static void link_starts(slab_t *s, const slab_starts_t *starts) {
   s->head = first;
 }
 
-/* Each link of the list leads to a line that is in no cache. So all blocks' are fetched at once. */
-static void fetch_starts(const slab_t *s) {
+void slab_fetch(const slab_t *s) {
   size_t size = class_size(slab_class(s)), carved = atomic32_load_relaxed(&s->carved);
   uintptr_t first = slab_base(s) + size, end = first + carved * size;
   if (slab_private_count(s) < carved / FETCH_PART) return;
@@ -50,7 +48,7 @@ static void fetch_starts(const slab_t *s) {
 
 void slab_sort(slab_t *s) {
   slab_starts_t starts = {{0}};
-  fetch_starts(s);
+  slab_fetch(s);
   note_starts(s, &starts);
   link_starts(s, &starts);
 }
