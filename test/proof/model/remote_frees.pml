@@ -145,7 +145,7 @@ inline take_list(s) {
 }
 
 /* What was returned; an owned slab, a partial one, or a free slice; it is kept, or borrowed
- * from. */
+ * from. A wide outbox is not modelled: it keeps chains here, but its thread is alone. */
 inline refill() {
   flush_shared();
   if
