@@ -11,7 +11,8 @@
 #include "../arena/patience.h"
 #include "../os/os.h"
 
-enum { STARTS_STEP = 64 * CLASS_STEP, FETCH_PART = 16 }; /* bytes of a word; of a slab's blocks */
+enum { STARTS_STEP = 64 * CLASS_STEP }; /* bytes that a word of starts stands for */
+enum { FETCH_PART = 16 }; /* a list of a smaller part of a slab's blocks is followed as it is */
 
 /* ---- the private list, in the order of addresses --------------------------------------------- */
 

@@ -89,9 +89,8 @@ static always_inline uintptr_t outbox_fetch(heap_t *h, slab_t **s, uintptr_t blo
 hidden void outbox_check_fetched(const slab_t *s, uintptr_t block);
 /* Fetched blocks go to chains, or to their slabs. From then on all freed blocks are marked so. */
 hidden void outbox_put_fetched(heap_t *h);
-hidden void outbox_step(heap_t *h); /* publishes everything; of a wide outbox a few slots */
-/* At a slow call for a larger block: publishes the next few slots of a wide outbox. */
-hidden void outbox_go_round(heap_t *h);
+hidden void outbox_step(heap_t *h);        /* publishes everything; of a wide outbox a few slots */
+hidden void outbox_go_round(heap_t *h);    /* a wide outbox publishes the next few slots */
 hidden void outbox_note_refill(heap_t *h); /* the same, and a narrow one publishes everything */
 hidden void outbox_flush(heap_t *h);       /* publishes everything; the outbox is not wide then */
 /* The heap has come to own a slab: the blocks of the slab's chain go back to it. */
