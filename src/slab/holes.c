@@ -39,17 +39,18 @@ static void link_starts(slab_t *s, const slab_starts_t *starts) {
   s->head = first;
 }
 
-void slab_fetch(const slab_t *s) {
+/* Asks for the lines on which blocks begin, so that the list is not followed from miss to miss. */
+static void fetch_starts(const slab_t *s) {
   size_t size = class_size(slab_class(s)), carved = atomic32_load_relaxed(&s->carved);
   uintptr_t first = slab_base(s) + size, end = first + carved * size;
-  if (slab_private_count(s) < carved / FETCH_PART) return;
+  if (slab_private_count(s) - s->sunk < carved / FETCH_PART) return;
   for (uintptr_t b = first; b < end; b += max_size(size, 64)) /* Bound: `carved` */
     __builtin_prefetch((void *)b, 1);
 }
 
 void slab_sort(slab_t *s) {
   slab_starts_t starts = {{0}};
-  slab_fetch(s);
+  fetch_starts(s);
   note_starts(s, &starts);
   link_starts(s, &starts);
 }

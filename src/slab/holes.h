@@ -23,7 +23,6 @@ static inline bool slab_block_is_free(const slab_t *s, uintptr_t block) {
 }
 /* Links the private list anew, in address order, so that neighbours are handed out in a row. */
 hidden void slab_sort(slab_t *s);
-hidden void slab_fetch(const slab_t *s); /* its blocks' lines, before a list is followed */
 /* The pages that a block of `size` bytes lies on, as bits of `holes`. */
 hidden uint32_t slab_pages_of(uintptr_t block, size_t size);
 /* For a heap that has taken the slab over: sunk blocks go to the private list. */

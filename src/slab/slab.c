@@ -199,7 +199,6 @@ static uintptr_t last_of(const slab_t *s, uintptr_t block) {
 
 slab_outcome_t slab_let_go(slab_t *s) {
   uint32_t carved = atomic32_load_relaxed(&s->carved) - s->sunk, free = carved - slab_used(s);
-  slab_fetch(s);
   uintptr_t first = s->head, last = free != 0 ? last_of(s, first) : 0;
   void *owner = atomic_ptr_load_relaxed(&s->owner);
   bool is_holed = atomic32_load_relaxed(&s->holes) != 0;
