@@ -46,7 +46,7 @@ static void put_options(fmt_t *f) {
     "1. the target of the symbolic link `/etc/freehold.conf`:\n"
     "   `ln -s purge_delay_ms:10,thp:never /etc/freehold.conf`\n"
     "2. the environment: `FREEHOLD_OPTIONS=purge_delay_ms:10` (ignored in programs with raised\n"
-    "   privileges)\n"
+    "   privileges, as are options that name files, wherever they stand)\n"
     "3. the program: `const char *fh_options = \"purge_delay_ms:10\";` in one of its C files (a\n"
     "   program that the library is only preloaded into has to export the symbol: link it with\n"
     "   `-rdynamic`)\n"

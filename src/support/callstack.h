@@ -28,8 +28,9 @@ typedef struct {
   callstack_sum_t freed;                 /* of a pair; of a stack: blocks without a pair */
   atomic64_t lifetime;                   /* of the freed blocks: ms, all together */
 } callstack_t;
+/* relaxed: callstack_at has looked. In the memory of another process it may be any number. */
 static inline uint32_t callstack_length(const callstack_t *s) {
-  return atomic32_load_relaxed(&s->count); /* relaxed: callstack_at has looked */
+  return (uint32_t)min_size(atomic32_load_relaxed(&s->count), CALLSTACK_FRAMES);
 }
 
 /* Makes the table, if need be. False: no memory. */

@@ -542,6 +542,32 @@ class Outside(unittest.TestCase):
         with open(self.path("found"), "rb") as found, open(self.path("own"), "rb") as written:
             self.assertEqual(found.read(), written.read())
 
+    def test_a_profile_goes_behind_what_its_file_has_and_nothing_of_it_is_lost(self):
+        """Standard output is the caller's; a file is replaced only by a whole profile."""
+        path = self.path("all")
+        with Target("still", options="profile_interval:4K") as target:
+            for mode in "ab":
+                with open(path, "wb") as out:
+                    out.write(b"earlier")
+                with open(path, "ab" if mode == "a" else "r+b") as out:
+                    out.seek(0, os.SEEK_END)
+                    done = subprocess.run([COMMAND, "profile", "--out", "-", target.pid],
+                                          stdout=out, check=False)
+                self.assertEqual(done.returncode, 0)
+                with open(path, "rb") as out:
+                    self.assertRegex(out.read(), rb"(?s)\Aearlier.{100}")
+        with Target("still") as target:
+            self.refused("profile", "--out", path, target.pid)    # it does not sample
+        self.assertGreater(os.path.getsize(path), 100)
+
+    def test_a_name_that_is_no_text_reaches_no_terminal(self):
+        name = self.path("p\x1b[31m")
+        shutil.copy(PROBE, name)
+        with Target("storm", 1, probe=name) as target:
+            found = outside("why", target.pid)
+        self.assertIn("p?[31m", found.stdout)
+        self.assertNotIn("\x1b", found.stdout)
+
     def test_the_map_has_each_slice_once(self):
         with Target("sparse") as target:
             text = outside("map", target.pid).stdout
@@ -556,6 +582,10 @@ class Outside(unittest.TestCase):
             html = file.read()
         self.assertIn("slices:'" + "m" * 35, html)
         self.assertNotRegex(html, r"https?://|src=")
+        names, = re.findall(r"^const names=\{(.*?)\};", html, re.M | re.S)
+        legend = text[text.index("\n"):text.index("window 0x")]
+        for letter in set(re.findall(r"[ ;\n](\S): ", legend)) - {"9"}:    # "0 to 9: a slab"
+            self.assertIn(f"'{letter}':", names)
 
     def test_top_shows_rates_and_ends_with_the_process(self):
         with Target("storm", 2) as target:

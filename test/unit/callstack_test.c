@@ -87,6 +87,15 @@ TEST(callstack, threads_that_enter_the_same_stacks_find_them_whole, "S-stack") {
     }
 }
 
+/* So it may be where a command reads another process. */
+TEST(callstack, a_count_that_somebody_spoilt_is_no_longer_than_a_stack, "") {
+  uintptr_t code[] = {0x401000};
+  CHECK(callstack_start());
+  callstack_t *s = callstack_at(callstack_intern(code, 1), NULL);
+  atomic32_store_relaxed(&s->count, UINT32_MAX);
+  CHECK_EQ(callstack_length(s), (uint32_t)CALLSTACK_FRAMES);
+}
+
 TEST(callstack, a_pair_is_two_numbers_and_is_no_stack, "S-stack") {
   uintptr_t code[] = {3, 7};
   const uintptr_t *frames;

@@ -15,6 +15,8 @@
 
 #include "../../include/freehold/freehold.h"
 #include "../../src/base/layout.h"
+#include "../../src/stock/huge.h"
+#include "../../src/stock/pool.h"
 #include "target.h"
 
 enum { NOTES_MOST = 4096, PARTS_MOST = 64, ROWS_MOST = 256, TRIES = 3 };
@@ -138,13 +140,19 @@ static bool is_my_layout(void) {
   return true;
 }
 
+/* More than the library ever has are there only if its memory is damaged. */
+static bool are_few(void) {
+  size_t places = (size_t)PLACES_CHUNKS * PLACES_IN_CHUNK;
+  return arena_count() <= ARENA_MOST && pool_size() <= places && huge_pool_size() <= places;
+}
+
 static bool copy_variables(void) {
   for (const layout_row_t *row = layout_table.rows; row < layout_table.end; row++) {
     if (row->at == NULL) continue;
     uintptr_t from = (uintptr_t)row_named(row->name)->at;
     if (target_read(from, (void *)row->at, row->value) != row->value) return false;
   }
-  return true;
+  return are_few();
 }
 
 /* Does anything of this process lie where the target has what its freehold leads to? The target's

@@ -7,6 +7,8 @@
 #include <getopt.h>
 #include <stdbool.h>
 #include <stdint.h>
+#include <stdio.h>
+#include <sys/types.h>
 
 #include "../../src/support/options.h"
 #include "view.h"
@@ -38,6 +40,13 @@ const char *outside_value_text(option_t option, int64_t value, char *text, size_
 const char *outside_range_text(option_t option, char *text, size_t size);
 /* False: it is no value of the option; a line says so. */
 bool outside_parse_option(option_t option, const char *text, int64_t *value);
+
+/* A file that a command writes, with these rights if it is new; "-": standard output. NULL, and a
+ * line says why. */
+FILE *outside_create(const char *path, mode_t rights);
+/* Ends it; `is_whole`: all could be made. Else a line says so, and no plain file stays. An exit
+ * code. */
+int outside_finish(FILE *file, const char *path, bool is_whole);
 
 /* "1.5 MiB", in one of eight buffers in turn. */
 const char *outside_size(uint64_t bytes);

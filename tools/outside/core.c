@@ -16,8 +16,6 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-enum { PAGE = 4096 };
-
 typedef struct {
   target_range_t range;
   uintptr_t present; /* the core file has the bytes below */
@@ -180,9 +178,12 @@ static const segment_t *segment_at(uintptr_t address) {
 /* What a core file leaves out of a mapped file is in that file still. */
 static size_t read_mapped_file(const target_range_t *range, uintptr_t from, void *to, size_t size) {
   if (range->path[0] != '/') return 0;
-  int file = open(range->path, O_RDONLY | O_CLOEXEC);
+  struct stat status;
+  int file = open(range->path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
   if (file < 0) return 0;
-  ssize_t got = pread(file, to, size, (off_t)(range->offset + (from - range->from)));
+  bool is_plain = fstat(file, &status) == 0 && S_ISREG(status.st_mode);
+  off_t at = (off_t)(range->offset + (from - range->from));
+  ssize_t got = is_plain ? pread(file, to, size, at) : 0;
   close(file);
   return got < 0 ? 0 : (size_t)got;
 }
@@ -219,17 +220,8 @@ static size_t data_between(off_t at, off_t last) {
 }
 
 size_t core_resident(uintptr_t from, size_t size) {
-  size_t resident = 0;
-  for (size_t done = 0; done < size;) {
-    const segment_t *s = segment_at(from + done);
-    if (s == NULL) {
-      done += PAGE;
-      continue;
-    }
-    uintptr_t end = s->range.to < from + size ? s->range.to : from + size;
-    off_t at = (off_t)(s->offset + (from + done - s->range.from));
-    if (s->present >= end) resident += data_between(at, at + (off_t)(end - from - done));
-    done = end - from;
-  }
-  return resident;
+  const segment_t *s = segment_at(from);
+  if (s == NULL || s->present < from + size) return 0;
+  off_t at = (off_t)(s->offset + (from - s->range.from));
+  return data_between(at, at + (off_t)size);
 }

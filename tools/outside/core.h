@@ -15,8 +15,8 @@ const char *core_name(void); /* of its program; "?": not known */
 size_t core_range_count(void);
 const target_range_t *core_range(size_t number);
 
-/* As target_read() and target_resident(). */
-size_t core_read(uintptr_t from, void *to, size_t size);
+size_t core_read(uintptr_t from, void *to, size_t size); /* as target_read() */
+/* Bytes in memory of a part of a range. */
 size_t core_resident(uintptr_t from, size_t size);
 
 #endif

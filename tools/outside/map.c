@@ -3,12 +3,9 @@
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE
 #endif
-#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
 #include "../../src/heap/visit.h"
 #include "../../src/os/os.h"
@@ -83,7 +80,7 @@ static void read_window(window_t *w, const arena_t *a) {
       memset(w->slices + slice, MAP_SPAN, min_size(SPAN_SLICES, w->mapped - slice));
       slice += SPAN_SLICES - 1;
     } else if (slab_kind(word) == SLAB_LARGE) {
-      size_t n = min_size(atomic32_load_relaxed(&s->slices), w->mapped - slice);
+      size_t n = min_size(atomic16_load_relaxed(&s->slices), w->mapped - slice);
       if (n == 0) continue;
       memset(w->slices + slice, MAP_LARGE_REST, n);
       w->slices[slice] = MAP_LARGE;
@@ -158,13 +155,14 @@ static const char page_head[] =
   "#legend i{display:inline-block;width:12px;height:12px;margin-right:4px}</style>\n";
 static const char page_script[] =
   "const fixed={' ':'#ffffff','.':'#eeeeee','-':'#e69f00','m':'#999999','=':'#f0e442',"
-  "'L':'#0072b2','l':'#56b4e9'};\n"
+  "'L':'#0072b2','l':'#56b4e9','p':'#009e73'};\n"
   "const names={' ':'not mapped','.':'free','-':'free, not yet given back','m':'descriptors',"
-  "'=':'kept by a thread','L':'a large block begins','l':'more of a large block'};\n"
+  "'=':'kept by a thread','L':'a large block begins','l':'more of a large block',"
+  "'p':'blocks of pages'};\n"
   "const colour=c=>fixed[c]||`hsl(${+c*13} 75% ${38+(9-c)*4}%)`;\n"
   "const name=c=>names[c]??`slab, ${c*10} to ${c*10+10} % live`;\n"
   "const legend=document.getElementById('legend');\n"
-  "for(const c of '0369=-.Llm'){const s=document.createElement('span');"
+  "for(const c of '0369=-.Llpm'){const s=document.createElement('span');"
   "s.innerHTML=`<i style=\"background:${colour(c)}\"></i>${name(c)}`;legend.append(s)}\n"
   "for(const w of windows){const f=document.createElement('figure'),c=document.createElement("
   "'canvas'),t=document.createElement('figcaption');c.width=c.height=128;\n"
@@ -183,11 +181,8 @@ static void write_quoted(FILE *out, const char *text) {
 }
 
 static int write_page(const map_t *m, const char *path) {
-  FILE *out = fopen(path, "we");
-  if (out == NULL) {
-    fprintf(stderr, "freehold: '%s' cannot be written: %s\n", path, strerror(errno));
-    return OUTSIDE_CANNOT_READ;
-  }
+  FILE *out = outside_create(path, 0666);
+  if (out == NULL) return OUTSIDE_CANNOT_READ;
   fputs(page_head, out);
   fputs("<h1>", out);
   write_quoted(out, target_title());
@@ -201,12 +196,7 @@ static int write_page(const map_t *m, const char *path) {
   if (m->huge_count != 0) fputs("<h2>Huge blocks</h2><ul>\n", out);
   for (size_t i = 0; i < m->huge_count; i++)
     fprintf(out, "<li>%#lx: %s\n", (unsigned long)m->huge[i].at, outside_size(m->huge[i].size));
-  bool is_whole = ferror(out) == 0;
-  if (fclose(out) == 0 && is_whole) return OUTSIDE_DONE;
-  fprintf(stderr, "freehold: '%s' could not be written whole: %s\n", path, strerror(errno));
-  struct stat about;
-  if (stat(path, &about) == 0 && S_ISREG(about.st_mode)) unlink(path);
-  return OUTSIDE_CANNOT_READ;
+  return outside_finish(out, path, true);
 }
 
 int command_map(int argc, char **argv) {

@@ -3,11 +3,10 @@
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE
 #endif
-#include <errno.h>
-#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <unistd.h>
 
 #include "../../src/api/api.h"
@@ -44,24 +43,24 @@ typedef struct {
   bool is_whole;
 } profile_t;
 
+/* Perhaps not for the first time. */
 static void write_profile(void *context) {
   profile_t *p = context;
-  if (ftruncate(p->file, 0) == 0) lseek(p->file, 0, SEEK_SET); /* a pipe stays as it is */
-  p->is_whole = api_profile_write(p->file, p->kind);
+  p->is_whole = ftruncate(p->file, 0) == 0 && lseek(p->file, 0, SEEK_SET) == 0 &&
+                api_profile_write(p->file, p->kind);
 }
 
+/* It goes to memory first, so that a target that cannot be read costs no earlier profile. */
 static int save_profile(const char *path, fh_profile_t kind) {
-  profile_t p = {.file =
-                   strcmp(path, "-") == 0 ? 1 : open(path, O_WRONLY | O_CREAT | O_CLOEXEC, 0600),
-                 .kind = kind};
-  if (p.file < 0) {
-    fprintf(stderr, "freehold: '%s' cannot be written: %s\n", path, strerror(errno));
-    return OUTSIDE_CANNOT_READ;
-  }
+  static char part[1 << 16];
+  profile_t p = {.file = memfd_create("profile", MFD_CLOEXEC), .kind = kind};
   if (!adopt_run(write_profile, &p)) return OUTSIDE_CANNOT_READ;
-  if (p.is_whole && (p.file == 1 || close(p.file) == 0)) return OUTSIDE_DONE;
-  fprintf(stderr, "freehold: '%s' could not be written whole\n", path);
-  return OUTSIDE_CANNOT_READ;
+  FILE *out = outside_create(path, 0600);
+  if (out == NULL) return OUTSIDE_CANNOT_READ;
+  ssize_t size = 0;
+  for (off_t at = 0; (size = pread(p.file, part, sizeof part, at)) > 0; at += size)
+    fwrite(part, 1, (size_t)size, out);
+  return outside_finish(out, path, p.is_whole && size == 0);
 }
 
 static int write_to(const char *out, fh_profile_t kind) {

@@ -3,9 +3,13 @@
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE
 #endif
+#include <errno.h>
+#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 #include "../../src/api/api.h"
 #include "../../src/support/stats.h"
@@ -38,6 +42,25 @@ int outside_open(int argc, char **argv) {
     return OUTSIDE_BAD_USE;
   }
   return target_open(argv[optind]) && adopt_open() ? OUTSIDE_DONE : OUTSIDE_CANNOT_READ;
+}
+
+FILE *outside_create(const char *path, mode_t rights) {
+  if (strcmp(path, "-") == 0) return stdout;
+  int number = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, rights);
+  FILE *file = number < 0 ? NULL : fdopen(number, "w");
+  if (file == NULL)
+    fprintf(stderr, "freehold: '%s' cannot be written: %s\n", path, strerror(errno));
+  return file;
+}
+
+int outside_finish(FILE *file, const char *path, bool is_whole) {
+  struct stat about;
+  is_whole &= fflush(file) == 0 && ferror(file) == 0;
+  bool is_plain = fstat(fileno(file), &about) == 0 && S_ISREG(about.st_mode);
+  if ((file == stdout || fclose(file) == 0) && is_whole) return OUTSIDE_DONE;
+  fprintf(stderr, "freehold: '%s' could not be written whole: %s\n", path, strerror(errno));
+  if (is_plain && file != stdout) unlink(path);
+  return OUTSIDE_CANNOT_READ;
 }
 
 const char *outside_size(uint64_t bytes) {

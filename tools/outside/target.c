@@ -74,14 +74,20 @@ static void add_range(target_range_t range) {
   t.ranges[t.range_count++] = range;
 }
 
-const target_range_t *target_range_at(uintptr_t address) {
+/* The first that ends behind the address. */
+static size_t range_behind(uintptr_t address) {
   size_t low = 0, high = t.range_count;
   while (low < high) {
     size_t middle = (low + high) / 2;
     if (t.ranges[middle].to <= address) low = middle + 1;
     else high = middle;
   }
-  return low < t.range_count && t.ranges[low].from <= address ? &t.ranges[low] : NULL;
+  return low;
+}
+
+const target_range_t *target_range_at(uintptr_t address) {
+  size_t i = range_behind(address);
+  return i < t.range_count && t.ranges[i].from <= address ? &t.ranges[i] : NULL;
 }
 
 static char *read_whole(const char *path, size_t *size) {
@@ -169,6 +175,11 @@ static bool read_ranges(void) {
 
 bool target_is_alive(void) { return t.is_process && (kill(t.pid, 0) == 0 || errno == EPERM); }
 
+void target_make_printable(char *text) {
+  for (; *text != '\0'; text++)
+    if (iscntrl((unsigned char)*text)) *text = '?';
+}
+
 static void read_name(char name[64]) {
   char path[64];
   size_t size;
@@ -206,6 +217,7 @@ static bool open_process(pid_t pid) {
   if (!read_ranges()) return refuse_process(errno);
   read_name(name);
   snprintf(t.title, sizeof t.title, "%s (%d)", name, (int)pid);
+  target_make_printable(t.title);
   if (t.range_count == 0)
     return refuse("process %d has no memory: it is a zombie or a kernel thread", (int)pid);
   for (size_t i = 0; i < t.range_count; i++) {
@@ -251,6 +263,7 @@ static bool open_core(const char *path) {
   t.pid = core_pid();
   snprintf(t.title, sizeof t.title, "%.60s of %.20s (%d)", slash == NULL ? path : slash + 1,
            core_name(), (int)t.pid);
+  target_make_printable(t.title);
   return true;
 }
 
@@ -331,8 +344,16 @@ static size_t resident_alive(uintptr_t from, size_t size) {
   return resident;
 }
 
+/* Where nothing is mapped there is nothing to look at, however large `size` is. */
 size_t target_resident(uintptr_t from, size_t size) {
-  return t.is_process ? resident_alive(from, size) : core_resident(from, size);
+  size_t resident = 0;
+  uintptr_t end = size < UINTPTR_MAX - from ? from + size : UINTPTR_MAX;
+  for (size_t i = range_behind(from); i < t.range_count && t.ranges[i].from < end; i++) {
+    uintptr_t first = t.ranges[i].from > from ? t.ranges[i].from : from;
+    size_t part = (t.ranges[i].to < end ? t.ranges[i].to : end) - first;
+    resident += t.is_process ? resident_alive(first, part) : core_resident(first, part);
+  }
+  return resident;
 }
 
 /* ---- the target's memory at its own addresses ------------------------------------------------ */

@@ -25,9 +25,11 @@ typedef struct {
 bool target_open(const char *name);
 
 bool target_is_process(void);
-pid_t target_pid(void);          /* as its core file has it; 0: not known */
-const char *target_title(void);  /* "redis-server (1234)", "core.1234 of redis-server (1234)" */
-bool target_is_alive(void);      /* of a process */
+pid_t target_pid(void);         /* as its core file has it; 0: not known */
+const char *target_title(void); /* "redis-server (1234)", "core.1234 of redis-server (1234)" */
+bool target_is_alive(void);     /* of a process */
+/* A process gives itself and its threads any name: characters that no terminal should see go. */
+void target_make_printable(char *text);
 char *target_maps(size_t *size); /* as /proc/PID/maps has it; free() */
 
 /* In the order of addresses. */

@@ -40,6 +40,7 @@ static void read_one(const char *task) {
   }
   if (file == NULL) return;
   fclose(file);
+  target_make_printable(thread.name);
   if (thread.number == 0) thread.number = (uint32_t)atoi(task);
   if (count == size) list = realloc(list, (size = size * 2 + 64) * sizeof *list);
   if (list == NULL) abort();

@@ -161,7 +161,9 @@ static int run_top(const top_t *top) {
     before.heaps = NULL;
   }
   end_screen(top);
-  if (!is_alive) fprintf(stderr, "freehold: %s has ended\n", target_title());
+  if (is_alive) return OUTSIDE_DONE;
+  if (target_is_alive()) return OUTSIDE_CANNOT_READ; /* adopt_run has said why */
+  fprintf(stderr, "freehold: %s has ended\n", target_title());
   return OUTSIDE_DONE;
 }
 

@@ -64,7 +64,7 @@ static void add_small(view_t *v, const slab_t *s, uint32_t word, void *base) {
 
 static void add_large(view_t *v, const slab_t *s, void *base) {
   uint64_t size = atomic64_load_relaxed(&s->size), page = os_page_size();
-  uint64_t room = (uint64_t)atomic32_load_relaxed(&s->slices) << SLICE_SHIFT;
+  uint64_t room = (uint64_t)atomic16_load_relaxed(&s->slices) << SLICE_SHIFT;
   uint64_t most = WINDOW_SIZE - (uintptr_t)base % WINDOW_SIZE;
   if (room > most || size > room) v->changed++;
   room = min_size(room, most);
