@@ -64,9 +64,8 @@ static slab_t *descriptor_around(const void *p, uint32_t *word) {
 
 static bool find_small(const void *p, slab_t *s, uint32_t word, checked_t *f) {
   uint16_t offset = (uint16_t)(uintptr_t)p;
-  const class_info_t *info = &class_info[word];
-  if (!class_is_multiple(offset, info->inverse)) return false;
-  *f = checked_small(s, p, info->size, states_of(p));
+  if (!class_has_block_at(offset, class_inverse[word])) return false;
+  *f = checked_small(s, p, class_size(word), states_of(p));
   return true;
 }
 
@@ -103,17 +102,17 @@ uint64_t checked_seal(const checked_t *f, uintptr_t bytes) {
   return is_known ? seal : now;
 }
 
-bool checked_has_trailer(const checked_t *f, uintptr_t bytes, size_t there) {
+bool checked_has_trailer(const checked_t *f, uintptr_t bytes) {
   trailer_t t;
   uint64_t seal = checked_seal(f, bytes);
-  if (!trailer_says(seal, bytes, f->usable, &t)) return false;
-  return f->usable - t.size > there || trailer_is_filled(seal, bytes, f->usable, t.size);
+  return trailer_says(seal, bytes, f->usable, &t) &&
+         trailer_is_filled(seal, bytes, f->usable, t.size);
 }
 
 bool checked_is_whole(const checked_t *f) {
   for (int looks = 0; looks < LOOKS_CLOSELY; looks++) {
     uint8_t seen = checked_state(f);
-    if ((seen & STATE_IS) != STATE_LIVE || checked_has_trailer(f, f->block, f->usable)) return true;
+    if ((seen & STATE_IS) != STATE_LIVE || checked_has_trailer(f, f->block)) return true;
     if (!atomic8_cas_acq_rel(f->state, &seen, seen)) return true; /* S-state: it has changed */
   }
   return false;

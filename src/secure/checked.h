@@ -97,9 +97,8 @@ static inline checked_t checked_other(const checked_t *f, uintptr_t block) {
   return other;
 }
 
-/* Are the trailer and the filler intact? At least the last `there` of the `usable` bytes from
- * `bytes` on must be the block's. */
-hidden bool checked_has_trailer(const checked_t *f, uintptr_t bytes, size_t there);
+/* Are the trailer and the filler intact? The block, or a copy of it, is at `bytes`. */
+hidden bool checked_has_trailer(const checked_t *f, uintptr_t bytes);
 
 /* If the block is live, is nothing written behind it? Its holder may free it meanwhile, and
  * somebody else may get it; then its state changes. */

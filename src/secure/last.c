@@ -31,22 +31,42 @@ static bool was_at_rest(const checked_t *f, uint8_t seen, uint32_t word) {
   return slab_word(f->slab) == word && atomic8_cas_acq_rel(f->state, &seen, seen); /* S-state */
 }
 
+/* Looks at a long filler, piece by piece from its end on. */
+static bool is_filled(uintptr_t at, uintptr_t end, uint64_t filler) {
+  enum { LEAST = 2 * TRAILER_FEW };
+  for (size_t n; end > at; end -= min_size(n, end - at)) { /* Bound: TRAILER_SLACK_MOST */
+    n = min_size(end - at, sizeof copy.bytes);
+    uintptr_t from = end - n;
+    n = max_size(n, LEAST);
+    if (os_copy(copy.bytes, (void *)from, n) &&
+        !trailer_is_full(copy.bytes, copy.bytes + n, filler))
+      return false;
+  }
+  return true;
+}
+
 static void look_at_large(slab_t *s, uint32_t word, void *base) {
   size_t size = atomic64_load_relaxed(&s->size);
   checked_t f = checked_large(base, size);
   uint8_t seen = f.state != NULL ? checked_state(&f) : STATE_FRESH;
-  size_t filled = min_size(2 * os_page_size(), sizeof copy.bytes); /* its filler lies within */
-  size_t there = min_size(f.usable, filled);
+  size_t there = min_size(f.usable, min_size(2 * os_page_size(), sizeof copy.bytes));
   uintptr_t end = f.block + f.usable, bytes = (uintptr_t)&copy.bytes[there] - f.usable;
+  trailer_t t = {f.usable - TRAILER_SIZE, ORIGIN_ANY};
   if ((seen & STATE_IS) != STATE_LIVE || !os_copy(copy.bytes, (void *)(end - there), there)) return;
-  if (!checked_has_trailer(&f, bytes, there) && was_at_rest(&f, seen, word))
-    checked_refuse("overflow behind", base, f.usable - TRAILER_SIZE, "exit");
+  uint64_t seal = checked_seal(&f, bytes);
+  bool is_whole = trailer_says(seal, bytes, f.usable, &t);
+  if (is_whole)
+    is_whole = f.usable - t.size > there
+                 ? is_filled(f.block + t.size, end - TRAILER_SIZE, trailer_filler(seal))
+                 : trailer_is_filled(seal, bytes, f.usable, t.size);
+  if (!is_whole && was_at_rest(&f, seen, word))
+    checked_refuse("overflow behind", base, t.size, "exit");
 }
 
 /* `bytes`: a copy of the block, made after its state was `seen`. */
 static bool is_wrong(const checked_t *f, uintptr_t bytes, uint8_t seen, uint32_t word) {
   uint8_t what = seen & STATE_IS;
-  bool is_bad = what == STATE_LIVE ? !checked_has_trailer(f, bytes, f->usable)
+  bool is_bad = what == STATE_LIVE ? !checked_has_trailer(f, bytes)
                                    : what == STATE_RESTED && !is_as_freed(f, bytes);
   return is_bad && was_at_rest(f, seen, word);
 }
@@ -127,7 +147,7 @@ static bool end_with_heap(void *p, size_t usable, void *context) {
   checked_t f = checked_find(p, "fh_heap_destroy");
   (void)usable, (void)context;
   bool is_live = (checked_state(&f) & STATE_IS) == STATE_LIVE;
-  if (is_live && !checked_has_trailer(&f, f.block, f.usable))
+  if (is_live && !checked_has_trailer(&f, f.block))
     checked_refuse("overflow behind", p, f.usable - TRAILER_SIZE, "fh_heap_destroy");
   if (f.state != NULL) /* its memory may be anything now; S-state */
     atomic8_store_release(f.state, STATE_FRESH);

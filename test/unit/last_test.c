@@ -18,6 +18,18 @@ TEST(last, what_was_written_behind_a_block_that_lives_is_found_at_exit, "") {
   secure_end();
 }
 
+TEST(last, what_was_written_far_before_a_blocks_end_is_found_at_exit, "") {
+  static const size_t far[] = {0, 1, 15, 9000, 64000};
+  char *p = allocate(150000);
+  CHECK(secure_expand(p, 100, "t"));
+  for (size_t i = 0; i < ARRAY_LENGTH(far); i++) {
+    p[100 + far[i] % 16000] ^= 1;
+    EXPECT_ABORT(secure_end(), "overflow behind a block of 100 bytes");
+    p[100 + far[i] % 16000] ^= 1;
+  }
+  secure_end();
+}
+
 TEST(last, what_was_written_to_a_freed_block_is_found_at_exit, "") {
   char *p = allocate(100);
   secure_free(p, ORIGIN_MALLOC, "test");
