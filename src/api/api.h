@@ -58,6 +58,8 @@ hidden void api_output(const char *text, size_t length);
 /* Calls the error callback, if there is one and it is not running already. */
 hidden void api_error(int error);
 
+/* `fatal` with a size that is no address. */
+_Noreturn hidden void api_fatal_size(const char *what, size_t size, const char *call);
 /* NULL with ENOMEM, after the error callback. */
 hidden void *api_no_memory(void);
 /* Likewise; with `abort_on_oom` the process ends with a line that names both arguments. `size`:

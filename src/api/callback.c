@@ -106,9 +106,17 @@ cold void *api_no_memory(void) {
   return NULL;
 }
 
+_Noreturn cold void api_fatal_size(const char *what, size_t size, const char *call) {
+  char text[128];
+  fmt_t f;
+  fmt_start(&f, text, sizeof text, NULL, NULL);
+  fmt_print(&f, "%s: %p", what, (void *)size);
+  fmt_end(&f);
+  fatal(text, NULL, call);
+}
+
 cold void *api_no_memory_for(size_t size, const char *call) {
-  if (option_get(OPTION_abort_on_oom))
-    fatal("out of memory; bytes asked for", (const void *)size, call);
+  if (option_get(OPTION_abort_on_oom)) api_fatal_size("out of memory; bytes asked for", size, call);
   return api_no_memory();
 }
 

@@ -106,6 +106,7 @@ static void *serve(const request_t *r) {
   void *block = allocate_timed(r);
   if (block != NULL && r->kind != TRACE_CALLOC && fills(FILL_ALLOC)) fill_new(block, 0);
   record(r->kind, block, r, block == NULL);
+  if (block == NULL && option_get(OPTION_abort_on_oom)) return refuse(r); /* without callbacks */
   let_go_if_asked();
   api_look_for_news();
   api_deferred(false);

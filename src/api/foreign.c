@@ -20,6 +20,7 @@
 #include "api.h"
 
 #include <dlfcn.h>
+#include <errno.h>
 
 #pragma weak dlsym
 
@@ -111,7 +112,9 @@ static bool is_libc_block(const void *p) {
 out_of_line void api_foreign_free(void *p, const char *call) {
   api_start();
   if (!is_libc_block(p)) fatal("invalid pointer", p, call);
+  int error = errno; /* glibc before 2.33 does not keep it */
   ((void (*)(void *))atomic_ptr_load_relaxed(&libc_free))(p);
+  errno = error;
 }
 
 out_of_line size_t api_foreign_size(const void *p, const char *call) {

@@ -92,8 +92,8 @@ _Noreturn static void throw_out_of_memory(size_t size) {
     *object = _ZTVSt9bad_alloc + 2 * sizeof(void *);
     __cxa_throw(object, _ZTISt9bad_alloc, _ZNSt9bad_allocD1Ev);
   }
-  fatal("out of memory, and no C++ runtime to throw std::bad_alloc; bytes asked for",
-        (const void *)size, "operator new");
+  api_fatal_size("out of memory, and no C++ runtime to throw std::bad_alloc; bytes asked for", size,
+                 "operator new");
 }
 
 /* ---- a call that throws, under a form of new that must not -----------------------------------

@@ -291,6 +291,11 @@ static void trim_spaces(const char **text, size_t *length) { /* Bound: the text,
   while (*length > 0 && is_space((*text)[*length - 1])) --*length;
 }
 
+/* With raised privileges a file's name is no wish to follow. */
+static bool names_file_in_vain(option_t option) {
+  return option_info[option].kind == OPTION_KIND_text && os_is_raised();
+}
+
 /* "name:value"; spaces alone are no item. */
 static void read_item(options_loading_t *loading, const char *item, size_t length,
                       option_source_t source) {
@@ -303,6 +308,7 @@ static void read_item(options_loading_t *loading, const char *item, size_t lengt
   trim_spaces(&name, &name_length);
   trim_spaces(&value, &value_length);
   option_t option = option_find(name, name_length);
+  if (option != OPTION_COUNT && unlikely(names_file_in_vain(option))) return;
   if (option != OPTION_COUNT && option_parse(option, value, value_length, &loading->values[option]))
     loading->sources[option] = source;
   else complain(loading, option, name, name_length, value, value_length);

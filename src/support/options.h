@@ -133,7 +133,7 @@
     "with the old address.")                                                                     \
   X(abort_on_oom,   bool,  false,    false,     true,            START,                          \
     "An allocation that fails ends the program with one line that has its size. No handler of "  \
-    "operator new and no callback comes before it.")                                             \
+    "operator new and no callback comes between.")                                               \
   X(caches,         bool,  true,     false,     true,            START,                          \
     "off: after each call a thread lets go of all that it keeps, first-class heaps excepted. "   \
     "Freed blocks are at once every thread's, and each call is slow.")                           \

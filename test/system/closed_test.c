@@ -7,6 +7,7 @@
 #include "../../include/freehold/freehold.h"
 
 #pragma weak fh_malloc_batch
+#pragma weak fh_on_deferred_free
 #pragma weak fh_option_set
 
 /* ---- fill ------------------------------------------------------------------------------------ */
@@ -133,6 +134,21 @@ TEST(oom, an_allocation_that_fails_ends_the_program_with_its_size, "") {
     EXPECT_ABORT(launder((void *)fh_malloc_batch(launder_size(much), 1, &p)),
                  OUT "0x1000000000000000 in fh_malloc_batch");
   EXPECT_SURVIVAL(free(launder(malloc(1000))));
+}
+
+static void tell(bool force, uint64_t heartbeat, void *context) {
+  (void)force, (void)heartbeat, (void)context;
+  CHECK_EQ(write(2, "called\n", 7), 7);
+}
+
+TEST(oom, no_callback_comes_between_and_a_size_is_no_address, "") {
+  fh_on_deferred_free(tell, NULL);
+  EXPECT_ABORT(launder(malloc(launder_size((size_t)1 << 60))), OUT "0x1000000000000000 in malloc");
+  fh_on_deferred_free(NULL, NULL);
+  uintptr_t p = (uintptr_t)launder(malloc(100));
+  CHECK(fh_option_set("memory_limit", 1 << 30));
+  EXPECT_ABORT(launder(malloc(p)), OUT "0x[0-9a-f]+ in malloc\\(\\)(\n$|; called)");
+  CHECK(fh_option_set("memory_limit", 0));
 }
 
 /* The library's; the program has no C++ runtime. */

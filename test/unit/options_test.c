@@ -276,6 +276,13 @@ static char *long_text(char *to, const char *name, size_t length, char letter) {
   return to;
 }
 
+TEST(options, with_raised_privileges_none_names_a_file, "") {
+  os_fake.is_raised = true;
+  load("trace:/tmp/t,purge_delay_ms:5,profile:/tmp/p", NULL);
+  CHECK(option_text(OPTION_trace) == NULL && option_text(OPTION_profile) == NULL);
+  CHECK_EQ(option_get(OPTION_purge_delay_ms), (int64_t)5);
+}
+
 TEST(options, a_text_has_a_length_beyond_which_it_is_told_in_one_short_line, "") {
   static char text[4 * OPTION_TEXT_MOST];
   load(long_text(text, "trace", OPTION_TEXT_MOST, 't'), NULL);

@@ -507,7 +507,7 @@ void os_each_image(char text[OS_IMAGES_TEXT], os_image_visitor_t *visitor, void 
 /* ---- os.h: environment and messages: there is none but standard error ------------------------ */
 
 const char *os_environment(const char *name) { return getenv(name); }
-bool os_is_raised(void) { return false; }
+bool os_is_raised(void) { return os_fake.is_raised; }
 size_t os_read_link(const char *path, char *text, size_t size) {
   size_t length = os_fake.link != NULL ? strlen(os_fake.link) : 0;
   (void)path;

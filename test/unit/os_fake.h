@@ -33,6 +33,7 @@ typedef struct {
   bool no_watch, no_threads, no_unshared; /* os_thread_watch, _start, os_map_unshared fail */
   bool is_random;       /* os_random gives other numbers each time, and in each process */
   bool no_huge_pages;   /* os_has_huge_pages says so */
+  bool is_raised;       /* os_is_raised says so */
   bool is_shared;       /* os_is_private fails: after a fork */
   uint32_t collapse_ms; /* what os_collapse takes */
   uint32_t collapse_waits_ms, waited_ms; /* ... and how long it waits; ms waited in all */
