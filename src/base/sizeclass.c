@@ -3,19 +3,27 @@
 #include "sizeclass.h"
 
 /* clang-format off */
-#define ROW(size) { size, SLICE_SIZE / (size) - 1, (uint32_t)(((uint64_t)1 << 32) / (size) + 1) }
+/* The first number from 2^64 / size on, and what its product with the size wraps to. */
+#define FIRST(size) (UINT64_MAX / (size) + 1)
+#define REST(size) (FIRST(size) * (size))
+/* See class_has_block_at. */
+#define INVERSE(size) \
+  (FIRST(size) + (CLASS_BOUND / (SLICE_SIZE / (size)) - REST(size)) / (size) + 1)
+#define SIZES \
+  ROW(16),  ROW(32),  ROW(48),  ROW(64),  ROW(80),  ROW(96),  ROW(112), ROW(128), \
+  ROW(144), ROW(160), ROW(176), ROW(192), ROW(208), ROW(224), ROW(240), ROW(256), \
+  ROW(272), ROW(288), ROW(304), ROW(320), ROW(336), ROW(352), ROW(368), ROW(384), \
+  ROW(400), ROW(416), ROW(432), ROW(448), ROW(464), ROW(480), ROW(496), ROW(512), \
+  EIGHT_FROM(512), EIGHT_FROM(1024), EIGHT_FROM(2048), EIGHT_FROM(4096), EIGHT_FROM(8192)
 #define EIGHT_FROM(base)                                                                   \
   ROW(base + base / 8), ROW(base + base / 4), ROW(base + base / 8 * 3), ROW(base + base / 2), \
   ROW(base + base / 8 * 5), ROW(base + base / 4 * 3), ROW(base + base / 8 * 7), ROW(base * 2)
 
-const first_constant class_info_t class_info[CLASS_COUNT] = {
-  { 0, 0, 0 },
-  ROW(16),  ROW(32),  ROW(48),  ROW(64),  ROW(80),  ROW(96),  ROW(112), ROW(128),
-  ROW(144), ROW(160), ROW(176), ROW(192), ROW(208), ROW(224), ROW(240), ROW(256),
-  ROW(272), ROW(288), ROW(304), ROW(320), ROW(336), ROW(352), ROW(368), ROW(384),
-  ROW(400), ROW(416), ROW(432), ROW(448), ROW(464), ROW(480), ROW(496), ROW(512),
-  EIGHT_FROM(512), EIGHT_FROM(1024), EIGHT_FROM(2048), EIGHT_FROM(4096), EIGHT_FROM(8192),
-};
+#define ROW(size) { size, SLICE_SIZE / (size) - 1 }
+const first_constant class_info_t class_info[CLASS_COUNT] = { { 0, 0 }, SIZES };
+#undef ROW
+#define ROW(size) INVERSE(size)
+const first_constant uint64_t class_inverse[CLASS_COUNT] = { 0, SIZES };
 
 #define ONE(c) [c] = c
 #define ONES(c)                                   \

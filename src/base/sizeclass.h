@@ -19,10 +19,10 @@ enum {
 typedef struct {
   uint16_t size;     /* bytes of a block */
   uint16_t capacity; /* blocks of a slab, at size, 2 * size, ... : never at a slice's start */
-  uint32_t inverse;  /* the first number above 2^32 / size: see class_is_multiple */
 } class_info_t;
 
 extern hidden const class_info_t class_info[CLASS_COUNT];
+extern hidden const uint64_t class_inverse[CLASS_COUNT]; /* see class_has_block_at */
 
 /* By the size in steps, rounded up. A table, and no arithmetic for large sizes: a program's sizes
  * may lie on either side of any limit, and a mispredicted branch costs more than a load. */
@@ -41,12 +41,14 @@ static inline size_t class_size(unsigned c) {
   return class_info[c].size;
 }
 
-/* Is `offset` (below 64 KiB) a multiple of the size whose `inverse` this is, and not 0? The product
- * wraps to 1..2^16 - 1 for exactly these: k * size * inverse = k * 2^32 + k * e with 0 < e <= size,
- * and k * e <= offset. Any other offset has a remainder r, which adds r * inverse: 2^18 at least.
+/* Does a block of the class with this `inverse` begin at `offset` (below 64 KiB) in its slab? The
+ * product wraps to 1..CLASS_BOUND for exactly these offsets. size * inverse is 2^64 + e, so that of
+ * block k wraps to k * e. Of all possible e it is the first that takes the place behind the last
+ * block past the bound. Any other offset has a remainder r, which adds r * inverse: 2^50 at least.
  * False for an inverse of 0. */
-static always_inline bool class_is_multiple(uint32_t offset, uint32_t inverse) {
-  return offset * inverse - 1 < 0xFFFF;
+#define CLASS_BOUND ((uint64_t)INT32_MAX)
+static always_inline bool class_has_block_at(uint64_t offset, uint64_t inverse) {
+  return offset * inverse - 1 < CLASS_BOUND;
 }
 
 /* The smallest class for `n` bytes whose blocks are aligned to `alignment` (a power of two), or 0

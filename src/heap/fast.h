@@ -99,7 +99,7 @@ static always_inline bool fast_keep(heap_t *h, unsigned c, uintptr_t block, bool
  * knows that it is a block and not free. */
 static always_inline fast_freed_t fast_put_back(heap_t *h, slab_t *s, uintptr_t block,
                                                 bool is_live) {
-  if (!is_live && unlikely(!class_is_multiple((uint16_t)block, s->inverse))) return FAST_REFUSED;
+  if (!is_live && unlikely(!class_has_block_at((uint16_t)block, s->inverse))) return FAST_REFUSED;
   if (likely(atomic_ptr_is_relaxed(&s->owner, h))) {
     if (!is_live && unlikely(block_is_free(block))) return FAST_REFUSED;
     return unlikely(slab_put_back(s, block)) ? FAST_EMPTIED : FAST_FREED;

@@ -15,7 +15,7 @@ static always_inline slab_t *fast_descriptor_here(const void *p) {
 /* The slab in which a block may begin at `p`; NULL: a fast free could not take it. */
 static always_inline slab_t *fast_slab_here(const void *p) {
   slab_t *s = fast_descriptor_here(p);
-  return s != NULL && likely(class_is_multiple((uint16_t)(uintptr_t)p, s->inverse)) ? s : NULL;
+  return s != NULL && likely(class_has_block_at((uint16_t)(uintptr_t)p, s->inverse)) ? s : NULL;
 }
 
 /* Is it a block that the calling thread has just freed, but that is not marked free yet? */
@@ -45,14 +45,14 @@ static always_inline bool fast_has_class_of(const void *p, size_t size) {
   const slab_t *s = fast_descriptor_here(p);
   size_t steps = class_steps(size);
   return s != NULL && steps - 1 < fast_sized_steps &&
-         s->inverse == class_info[class_table[steps]].inverse;
+         s->inverse == class_inverse[class_table[steps]];
 }
 
 /* Likewise, for a block with an alignment that malloc does not give. */
 static always_inline bool fast_has_class_aligned(const void *p, size_t size, size_t alignment) {
   const slab_t *s = fast_descriptor_here(p);
   unsigned c = class_of_aligned(alignment, max_size(size, 1));
-  return s != NULL && c != 0 && s->inverse == class_info[c].inverse;
+  return s != NULL && c != 0 && s->inverse == class_inverse[c];
 }
 /* Is it a small block that fits so many bytes without waste? False also if that needs a closer
  * look. */

@@ -129,7 +129,7 @@ static out_of_line void free_wide(slab_t *s, uintptr_t block) {
   here_mark_free();
   heap_t *h = heap_of_thread();
   if (outbox_is_wide(h)) block = outbox_fetch(h, &s, block);
-  bool may_be = block != 0 && class_is_multiple((uint16_t)block, s->inverse);
+  bool may_be = block != 0 && class_has_block_at((uint16_t)block, s->inverse);
   chained_t chained = may_be ? add_to_chain(h, s, block) : CHAIN_NONE;
   here_unmark_free(window);
   if (chained == CHAIN_DUE) return publish_due(block);
@@ -156,7 +156,7 @@ out_of_line void heap_free_others(slab_t *s, void *p, void (*slow)(void *p)) {
 static out_of_line void free_small(slab_t *s, void *p, const char *call) {
   uintptr_t block = (uintptr_t)p;
   bool is_tagged = !atomic_ptr_is_relaxed(&s->tag, NULL);
-  if (!class_is_multiple((uint16_t)block, s->inverse)) fatal("invalid pointer", p, call);
+  if (!class_has_block_at((uint16_t)block, s->inverse)) fatal("invalid pointer", p, call);
   if (slab_is_on_hole(s, block)) fatal("double free", p, call);
   if (heap_here.window != 0) {
     atomic64_store_relaxed(&heap_of_thread()->home, window_of(block)); /* for the next fast free */

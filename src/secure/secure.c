@@ -147,12 +147,12 @@ static cold void *ask_again(struct fh_heap *heap, size_t alignment, size_t size)
   return ask_heap(heap, alignment, size);
 }
 
-/* Asks the heap for `room` bytes, of which `size` and a trailer are used. */
+/* Asks the heap for `room` bytes, or no more than `size` and a trailer, which are used. */
 static void *allocate_room(struct fh_heap *heap, size_t alignment, size_t size, size_t room,
                            origin_t origin) {
   secrets_renew();
   void *p = ask_heap(heap, alignment, room);
-  if (unlikely(p == NULL)) p = ask_again(heap, alignment, room);
+  if (unlikely(p == NULL)) p = ask_again(heap, alignment, with_trailer(size));
   return likely(p != NULL) ? hand_out(p, (trailer_t){size, origin}) : NULL;
 }
 
@@ -212,8 +212,7 @@ static always_inline void end_life(const checked_t *f, uint8_t seen, const char 
 static void look_before(const checked_t *f, const char *call) {
   checked_t before = checked_other(f, f->block - f->usable);
   bool is_first = checked_is_first(f); /* what lies before it is no block, and has no state */
-  if (is_first ? !checked_has_trailer(&before, before.block, f->usable)
-               : !checked_is_whole(&before))
+  if (is_first ? !checked_has_trailer(&before, before.block) : !checked_is_whole(&before))
     checked_refuse("underflow before", (void *)f->block, f->usable - TRAILER_SIZE, call);
 }
 
@@ -325,7 +324,7 @@ void secure_free(void *p, origin_t origin, const char *call) {
 /* Up to here its bytes may be moved with it. Bytes behind the block are left by earlier ones. */
 static size_t extent_of(const checked_t *f) {
   if (f->is_small || f->slab == NULL) return f->usable;
-  return (size_t)atomic32_load_relaxed(&f->slab->slices) << SLICE_SHIFT;
+  return (size_t)atomic16_load_relaxed(&f->slab->slices) << SLICE_SHIFT;
 }
 
 /* The first `had` bytes are unchanged, and up to `extent` it may hold what was moved with them.
@@ -466,7 +465,7 @@ void *secure_resize(struct fh_heap *heap, void *p, size_t size, const char *call
 }
 
 bool secure_expand(void *p, size_t size, const char *call) {
-  if (checked_is_empty(p)) return heap_expand(p, size, call);
+  if (checked_is_empty(p) || heap_is_foreign(p)) return heap_expand(p, size, call);
   checked_t f = checked_find(p, call);
   uint8_t seen = checked_state(&f);
   trailer_t t = checked_read(&f, seen, call);

@@ -17,10 +17,9 @@ enum { FETCH_PART = 16 }; /* a list of a smaller part of a slab's blocks is foll
 /* ---- the private list, in the order of addresses --------------------------------------------- */
 
 static void note_starts(const slab_t *s, slab_starts_t *starts) {
-  unsigned count = 0; /* Bound: the slab's capacity */
-  for (uintptr_t b = s->head; b != 0; b = block_next(b)) {
-    if (++count > s->capacity || slab_of((void *)b) != s || !block_is_free(b))
-      fatal("heap corruption", (void *)b, "malloc");
+  unsigned left = slab_private_count(s) - s->sunk; /* Bound: that */
+  for (uintptr_t b = s->head; b != 0 || left != 0; b = slab_next(b, "malloc"), left--) {
+    if (b == 0 || left == 0) fatal("heap corruption", (void *)slab_base(s), "malloc");
     size_t start = (uint16_t)b / CLASS_STEP;
     starts->words[start / 64] |= (uint64_t)1 << start % 64;
   }

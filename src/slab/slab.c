@@ -29,7 +29,7 @@ slab_t *slab_new(void *base, unsigned c, void *heap, void *tag) {
   uint8_t *touched = arena_touched_last(base, 1);
   if (*touched != TOUCHED_ALL) *touched = TOUCHED_ALL; /* only if needed: others' lie beside */
   s->head = 0;
-  s->inverse = class_info[c].inverse;
+  s->inverse = class_inverse[c];
   s->capacity = class_info[c].capacity;
   atomic32_store_relaxed(&s->used, 0);
   atomic32_store_relaxed(&s->carved, 0);
@@ -41,7 +41,6 @@ slab_t *slab_new(void *base, unsigned c, void *heap, void *tag) {
   atomic64_store_relaxed(&s->fresh, 0);
   atomic_ptr_store_relaxed(&s->owner, heap);
   atomic_ptr_store_relaxed(&s->tag, tag);
-  atomic32_store_relaxed(&s->slices, 1);
   atomic64_store_relaxed(&s->anchor, anchor_pack(ANCHOR_OWNED, 0, 0, 0));
   if (SECURE) states_reset(base);
   atomic32_store_relaxed(&s->kind, c);
@@ -142,13 +141,9 @@ bool slab_has(const slab_t *s, unsigned least) {
   return others >= least || others >= threshold(s);
 }
 
-/* The block that was freed last stands for the whole list. Unless somebody has written to it, it
- * has its key and links to a block of its slab. */
+/* The block that was freed last stands for the whole list. */
 static always_inline uintptr_t looked_at(uintptr_t list) {
-  uintptr_t next = list != 0 ? block_next(list) : 0;
-  bool is_near = next == 0 || (next ^ list) >> SLICE_SHIFT == 0;
-  if (list != 0 && unlikely(!block_is_free(list) || !is_near || next % CLASS_STEP != 0))
-    fatal("heap corruption", (void *)list, "malloc");
+  if (list != 0) slab_next(list, "malloc");
   return list;
 }
 
@@ -171,8 +166,8 @@ uintptr_t slab_take_some(slab_t *s, unsigned most, unsigned *count) {
   if (s->head == 0 && slab_collect(s) == 0) return carve(s, most, 0, count);
   uintptr_t first = s->head, last = first;
   unsigned n = 1;
-  for (uintptr_t next; n < most && (next = block_next(last)) != 0; n++) last = next;
-  s->head = block_next(last);
+  for (uintptr_t next; n < most && (next = slab_next(last, "malloc")) != 0; n++) last = next;
+  s->head = slab_next(last, "malloc");
   block_link(last, 0);
   slab_note_used(s, slab_used(s) + n);
   *count = n;
@@ -182,24 +177,22 @@ uintptr_t slab_take_some(slab_t *s, unsigned most, unsigned *count) {
 void slab_recount(slab_t *s) {
   uint32_t free = 0, carved = atomic32_load_relaxed(&s->carved);
   /* Bound: `carved` */
-  for (uintptr_t b = s->head; b != 0 && free < carved; b = block_next(b)) free++;
+  for (uintptr_t b = s->head; b != 0 && free < carved; b = slab_next(b, "free")) free++;
   slab_note_used(s, carved - free);
 }
 
 /* ---- letting go ------------------------------------------------------------------------------ */
 
-/* The last block of a list that is not empty. */
-static uintptr_t last_of(const slab_t *s, uintptr_t block) {
-  unsigned count = 1; /* Bound: the slab's capacity */
-  for (uintptr_t next; (next = block_next(block)) != 0; block = next)
-    if (++count > s->capacity || !block_is_free(block) || !block_may_be_link(next))
-      fatal("heap corruption", (void *)block, "free");
+/* The last of the list's `count` blocks; that is not 0. */
+static uintptr_t last_of(uintptr_t block, unsigned count) { /* Bound: `count` */
+  for (uintptr_t next; (next = slab_next(block, "free")) != 0 || count != 1; block = next, count--)
+    if (next == 0 || count == 1) fatal("heap corruption", (void *)block, "free");
   return block;
 }
 
 slab_outcome_t slab_let_go(slab_t *s) {
   uint32_t carved = atomic32_load_relaxed(&s->carved) - s->sunk, free = carved - slab_used(s);
-  uintptr_t first = s->head, last = free != 0 ? last_of(s, first) : 0;
+  uintptr_t first = s->head, last = free != 0 ? last_of(first, free) : 0;
   void *owner = atomic_ptr_load_relaxed(&s->owner);
   bool is_holed = atomic32_load_relaxed(&s->holes) != 0;
   atomic_ptr_store_relaxed(&s->owner, is_holed ? SLAB_HOLED : NULL);
@@ -289,7 +282,7 @@ void slab_free_one(slab_t *s, uintptr_t block) {
 bool slab_is_valid(const slab_t *s) {
   uint32_t carved = atomic32_load_relaxed(&s->carved), free = 0;
   for (uintptr_t b = s->head; b != 0; b = block_next(b)) { /* Bound: `carved`, by I1 */
-    HOLDS(I4, class_is_multiple((uint16_t)b, s->inverse));
+    HOLDS(I4, class_has_block_at((uint16_t)b, s->inverse));
     HOLDS(I1, ++free <= carved);
     HOLDS(I7,
           (slab_pages_of(b, class_size(slab_class(s))) & atomic32_load_relaxed(&s->holes)) == 0);
@@ -303,7 +296,7 @@ bool slab_is_valid(const slab_t *s) {
 bool slab_slices_are_valid(const slab_t *s) {
   const arena_t *a = arena_of(s);
   size_t first = arena_slice(arena_described(s));
-  size_t n = max_size(atomic32_load_relaxed(&s->slices), 1);
+  size_t n = slab_kind(slab_word(s)) == SLAB_LARGE ? atomic16_load_relaxed(&s->slices) : 1;
   for (size_t i = first; i < first + n; i++) {
     HOLDS(I5, !bitmap_has(a->free, i));
     HOLDS(I5, i == first || slab_kind(slab_word(s + (i - first))) == SLAB_NONE);

@@ -43,18 +43,19 @@ struct slab {
     int32_t counted;           /* of a large block, its holder's: tails.c */
     uint32_t next_in_magazine; /* slab_number, of slices that a heap keeps: magazine.c */
   };
-  uint32_t inverse; /* of the block size: class_is_multiple; 0: no slab of blocks */
+  uint64_t inverse; /* of the block size: class_has_block_at; 0: no slab of blocks */
   /* carved blocks not on the private list; the owner writes both counts, statistics read them */
   atomic32_t used;
   atomic32_t carved; /* blocks that went to a heap */
   /* 0: no slab; its class; SLAB_IS_SPAN; or SLAB_IS_LARGE and flags. Set before blocks go out */
   atomic32_t kind;
+  /* a bit for each page given back (holes.c); 0 while a heap owns the slab, like `sunk` */
+  atomic32_t holes;
   union {
     atomic_ptr_t tag;  /* the first-class heap that the slab belongs to, or NULL */
     atomic_ptr_t cell; /* of a large block: its cell in that heap's index, or NULL */
   };
   atomic64_t size;   /* usable bytes of a large block */
-  atomic32_t slices; /* of a large block */
   uint16_t capacity; /* const while the slab lives */
   union {
     uint16_t idleness; /* 0, SLAB_IDLE or SLAB_SEEN_EMPTY */
@@ -62,8 +63,10 @@ struct slab {
     uint16_t touched;  /* of slices that a heap keeps: the last one's, as in arena_maps_t */
   };
   uint16_t is_clean; /* the part not carved yet reads as zero */
-  uint16_t sunk;     /* free blocks on holes; 0 while a heap owns the slab */
-  atomic32_t holes;  /* a bit for each page given back (holes.c); likewise 0 then */
+  union {
+    uint16_t sunk;     /* free blocks on holes */
+    atomic16_t slices; /* of a large block */
+  };
 
   /* ---- the shared line */
 
@@ -145,6 +148,15 @@ static inline bool block_may_be_next(uintptr_t next) {
 /* The first block of the anchor's chain; 0: it has none. */
 static inline uintptr_t slab_chain(const slab_t *s, anchor_t a) {
   return a.avail != 0 ? slab_base(s) | a.avail : 0;
+}
+
+/* The next block on a list of blocks of one slab; 0: none. `fatal` if anybody wrote to this one: it
+ * has no key then, or a link out of the slab. */
+static always_inline uintptr_t slab_next(uintptr_t block, const char *call) {
+  uintptr_t next = block_next(block);
+  bool is_near = next == 0 || ((next ^ block) >> SLICE_SHIFT | next % CLASS_STEP) == 0;
+  if (unlikely(!block_is_free(block) || !is_near)) fatal("heap corruption", (void *)block, call);
+  return next;
 }
 
 /* ---- the owner ------------------------------------------------------------------------------- */

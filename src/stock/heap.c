@@ -26,7 +26,7 @@ static bool slabs_are_valid(const heap_t *h, unsigned c, size_t *idle) {
 static bool blocks_are_valid(uintptr_t b, unsigned c) {
   for (int i = 0; b != 0 && i < LIST_LOOKS; i++, b = block_next(b)) {
     HOLDS(H7, slab_word(slab_of((void *)b)) == c && block_is_free(b));
-    HOLDS(H7, class_is_multiple((uint16_t)b, class_info[c].inverse));
+    HOLDS(H7, class_has_block_at((uint16_t)b, class_inverse[c]));
   }
   return true;
 }

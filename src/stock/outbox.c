@@ -94,7 +94,7 @@ static void end_wide(heap_t *h) {
 }
 
 void outbox_check_fetched(const slab_t *s, uintptr_t block) {
-  if (slab_kind(slab_word(s)) != SLAB_SMALL || !class_is_multiple((uint16_t)block, s->inverse) ||
+  if (slab_kind(slab_word(s)) != SLAB_SMALL || !class_has_block_at((uint16_t)block, s->inverse) ||
       slab_is_on_hole(s, block))
     fatal("double free", (void *)block, "free");
   block_refuse_double_free(block, "free");

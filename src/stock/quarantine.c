@@ -54,7 +54,7 @@ static bool take_protections(size_t size) {
 }
 
 static size_t size_of_large(void *block) {
-  return (size_t)atomic32_load_relaxed(&slab_of(block)->slices) << SLICE_SHIFT;
+  return (size_t)atomic16_load_relaxed(&slab_of(block)->slices) << SLICE_SHIFT;
 }
 
 static void add_flag(void *block, uint32_t flag) {

@@ -4,6 +4,17 @@ enum { MANY = 4000 };
 
 /* ---- where a block goes ---- */
 
+TEST(free, the_place_behind_the_last_block_of_a_slab_is_none, "Z1") {
+  static const size_t sizes[] = {48, 112, 3072, 14336}; /* of which 64 KiB are no multiple */
+  for (size_t i = 0; i < ARRAY_LENGTH(sizes); i++) {
+    const slab_t *s = slab_of(fast_malloc(sizes[i]));
+    uintptr_t behind = slab_base(s) + (s->capacity + (size_t)1) * sizes[i];
+    CHECK_EQ((void *)slab_of((void *)behind), (void *)s);
+    EXPECT_ABORT(fast_free((void *)behind), "invalid pointer: .* in free");
+    EXPECT_ABORT(heap_realloc((void *)behind, 100, "realloc"), "invalid pointer: .* in realloc");
+  }
+}
+
 TEST(free, each_kind_of_block_goes_back_to_where_it_came_from, "") {
   void *small = fast_malloc(100), *large = in_slices(100000), *huge = fast_malloc(HUGE_LEAST);
   uint64_t before = committed();

@@ -127,7 +127,7 @@ TEST(levels, a_slice_with_a_kind_is_seen_when_a_block_takes_it, "I5") {
 
 TEST(levels, a_large_block_with_too_many_slices_is_seen_when_it_is_resized, "L1") {
   char *p = fast_malloc(2 * SLICE_SIZE);
-  EXPECT_ABORT((atomic32_store_relaxed(&slab(p)->slices, 40), resize_large(p, 3 * SLICE_SIZE)),
+  EXPECT_ABORT((atomic16_store_relaxed(&slab(p)->slices, 40), resize_large(p, 3 * SLICE_SIZE)),
                "invariant L1");
 }
 

@@ -344,7 +344,7 @@ TEST(outbox, a_block_freed_twice_whose_slab_is_gone_is_noticed, "") {
   slab_t *s = slab_of(p);
   fast_free(p);
   EXPECT_ABORT((atomic32_store_relaxed(&s->kind, 0), outbox_step(my_heap())), "double free");
-  s->inverse = 0xFFFF; /* another class's */
+  s->inverse = UINT64_MAX; /* another class's */
   EXPECT_ABORT(outbox_step(my_heap()), "double free");
   EXPECT_ABORT(
     {

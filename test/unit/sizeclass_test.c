@@ -41,8 +41,9 @@ TEST(sizeclass, all_blocks_of_a_slab_lie_in_its_slice_and_none_at_its_start, "I4
 TEST(sizeclass, the_start_of_a_block_is_told_from_every_other_offset_in_every_class, "Z1") {
   for (unsigned c = 1; c < CLASS_COUNT; c++)
     for (uint32_t offset = 0; offset < SLICE_SIZE; offset++)
-      if (class_is_multiple(offset, class_info[c].inverse) !=
-          (offset != 0 && offset % class_size(c) == 0))
+      if (class_has_block_at(offset, class_inverse[c]) !=
+          (offset != 0 && offset % class_size(c) == 0 &&
+           offset / class_size(c) <= class_info[c].capacity))
         FAIL("class %u, offset %u", c, offset);
 }
 
@@ -68,7 +69,7 @@ TEST(sizeclass, a_request_of_no_bytes_has_a_class_and_a_large_one_has_none, "") 
 }
 
 TEST(sizeclass, no_offset_is_the_start_of_a_block_where_there_is_no_slab, "") {
-  for (uint32_t offset = 0; offset < SLICE_SIZE; offset++) CHECK(!class_is_multiple(offset, 0));
+  for (uint32_t offset = 0; offset < SLICE_SIZE; offset++) CHECK(!class_has_block_at(offset, 0));
 }
 
 TEST(sizeclass, there_are_no_other_classes, "") {

@@ -86,6 +86,22 @@ TEST(slab, a_list_longer_than_the_slab_can_hold_is_corruption, "I1") {
   EXPECT_ABORT(slab_let_go(s), "heap corruption");
 }
 
+TEST(slab, a_list_that_a_write_cut_short_or_led_astray_is_corruption, "I1 I3") {
+  static const uintptr_t links[] = {0, 0x10, SLICE_SIZE * 5};
+  slab_t *s = new_slab(8, &heap_a);
+  unsigned count;
+  take_all(s);
+  for (int i = 0; i < 9; i++) put_back(s, blocks[i]);
+  for (size_t i = 0; i < ARRAY_LENGTH(links); i++) {
+    block_at(blocks[5])->next = links[i];
+    EXPECT_ABORT(slab_let_go(s), "heap corruption: .* in free");
+    EXPECT_ABORT(slab_sort(s), "heap corruption: .* in malloc");
+    if (links[i] != 0) EXPECT_ABORT(slab_take_some(s, 8, &count), "heap corruption: .* in malloc");
+  }
+  block_at(blocks[5])->next = blocks[4];
+  CHECK(slab_is_valid(s) && slab_let_go(s) == SLAB_SHARED);
+}
+
 /* ---- OWNED ---- */
 
 TEST(slab, a_list_whose_first_block_was_written_to_does_not_leave_the_slab, "") {

@@ -6,7 +6,7 @@ enum { PAGE = 4096 };
 CORE_SMALL_PAGES
 
 static size_t touched(void *p) {
-  return *arena_touched_last(p, atomic32_load_relaxed(&slab_of(p)->slices));
+  return *arena_touched_last(p, atomic16_load_relaxed(&slab_of(p)->slices));
 }
 static uint64_t discards(void) { return os_fake.calls[OS_FAKE_DISCARD]; }
 
