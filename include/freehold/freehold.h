@@ -193,8 +193,9 @@ FH_API fh_heap_t *fh_heap_new_with(const fh_heap_options_t *options);
 /* How many bytes the heap may have in slabs (whole ones of 64 KiB) and in large and huge blocks; 0:
  * any number. A call that would pass the quota gets NULL and ENOMEM. The quota is compared, not
  * reserved: threads that allocate at the same moment may pass it by what each asked for. So may a
- * block that realloc makes larger in place. While there is a quota, calls that need a slab or a
- * large block take a step for each thread that was ever in the heap at once with others. Ours. */
+ * block that realloc makes larger in place or by moving its pages. While there is a quota, calls
+ * that need a slab or a large block take a step for each thread that was ever in the heap at once
+ * with others. Ours. */
 FH_API void fh_heap_set_quota(fh_heap_t *heap, size_t bytes);
 
 typedef struct fh_heap_stats {
@@ -358,8 +359,9 @@ FH_API void fh_on_error(fh_error_t *callback, void *context);
 /* Options are read from the target text of the symbolic link /etc/freehold.conf, the environment
  * variable FREEHOLD_OPTIONS and the program's symbol `fh_options`, later ones winning;
  * docs/options.md lists them. The text is "name:value,name:value"; sizes may end in K, M, G, T, P,
- * E (powers of 1024). Programs with raised privileges (AT_SECURE) ignore the environment. A program
- * defines the symbol itself: const char *fh_options = "purge_delay_ms:10"; */
+ * E (powers of 1024). Programs with raised privileges (AT_SECURE) ignore the environment, and
+ * options that name files. A program defines the symbol itself:
+ * const char *fh_options = "purge_delay_ms:10"; */
 extern const char *fh_options;
 
 /* The value in force; false if there is no option of that name. Ours. */

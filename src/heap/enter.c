@@ -134,6 +134,7 @@ static cold heap_t *attach(void) {
 
 static void begin_in_child(void) {
   os_begin_in_child(heap_of_thread() != NULL);
+  arena_begin_in_child();
   settle_own();
 }
 

@@ -5,13 +5,13 @@
  *
  * Signals: three marks say that an operation is under way. A signal handler that interrupts it
  *          leaves the heap alone and uses the thread's next one. heap_here.limit is 0 while a bin
- *          changes, heap_here.window is 0 inside a fast free; every other operation sets both to 0,
- *          and sets the heap's `busy`. A fast malloc touches only its bin, a fast free the slab or
- *          what `aside` has, so one may interrupt the other. The fast paths test these words anyway
- *          (the size, the window), so a mark costs no test of its own. A thread without a heap yet
- *          has all words 0, so it is marked too. A handler that leaves by longjmp leaves the mark
- *          behind: the heap is then retired, not repaired. While a thread's fast paths are closed,
- *          both words are 0, and only `busy` is the mark. */
+ *          changes, heap_here.window is 0 inside a fast free; every other one of the thread's heap
+ *          sets both to 0, and sets the heap's `busy`. A fast malloc touches only its bin, a fast
+ *          free the slab or what `aside` has, so one may interrupt the other. The fast paths test
+ *          these words anyway (the size, the window), so a mark costs no test of its own. A thread
+ *          without a heap yet has all words 0, so it is marked too. A handler that leaves by
+ *          longjmp leaves the mark behind: the heap is then retired, not repaired. While a thread's
+ *          fast paths are closed, both words are 0, and only `busy` is the mark. */
 #pragma once
 
 #include "../stock/heap.h"

@@ -49,7 +49,8 @@ static found_t find(const void *p, const char *call) {
   slab_t *s = slab_of(p);
   switch (slab_kind_at(p)) {
     case SLAB_SMALL:
-      if (!class_is_multiple((uint16_t)(uintptr_t)p, s->inverse)) fatal("invalid pointer", p, call);
+      if (!class_has_block_at((uint16_t)(uintptr_t)p, s->inverse))
+        fatal("invalid pointer", p, call);
       if (block_is_free((uintptr_t)p) || fast_was_freed_last(p)) fatal("double free", p, call);
       /* relaxed: no live block ever lies on one */
       if (unlikely(atomic32_load_relaxed(&s->holes) != 0)) return find_beside_holes(s, p, call);
@@ -253,7 +254,7 @@ static out_of_line size_t leap_to(const found_t *f, size_t size) {
   size_t leap = f->usable + (f->usable >> HEADROOM_SHIFT);
   bool is_short = f->usable < HASTY_LEAST && size > f->usable + (f->usable >> LITTLE_SHIFT);
   bool leaps = huge_are_short_lived() && (size >= leap || is_short);
-  size_t end = arena_slice((void *)slab_base(f->slab)) + atomic32_load_relaxed(&f->slab->slices);
+  size_t end = arena_slice((void *)slab_base(f->slab)) + atomic16_load_relaxed(&f->slab->slices);
   if (size <= f->usable || (!leaps && !arena_is_first_end(arena_of(f->slab), end))) return 0;
   return max_size(size, leap);
 }
@@ -276,17 +277,18 @@ static out_of_line void *allocate_run_with_headroom(size_t size) {
 
 static always_inline void *room_to_copy(const found_t *f, size_t size) {
   size_t roomy = with_headroom(f, size);
-  if (roomy <= SMALL_MOST) return fast_malloc(roomy);
-  void *block = NULL;
-  if (roomy != size && paged_fits(size, 1)) block = allocate_run_with_headroom(size);
-  else if (roomy != size) block = allocate_with_headroom(size, roomy);
+  void *block;
+  if (roomy == size) return fast_malloc(size);
+  if (roomy <= SMALL_MOST) block = fast_malloc(roomy);
+  else if (paged_fits(size, 1)) block = allocate_run_with_headroom(size);
+  else block = allocate_with_headroom(size, roomy);
   return block != NULL ? block : fast_malloc(size);
 }
 
 /* What this heap keeps may make room, and so may free pages of spans. */
 static out_of_line bool give_room_to_grow(size_t more) {
   heap_t *h = budget_is_spent(more) ? heap_enter_own() : NULL;
-  if (h != NULL && runs_may_give_room(h, more)) heap_flush_bins(h), magazine_empty(h);
+  if (h != NULL && runs_may_give_room(h, more)) heap_clear_room(h), magazine_empty(h);
   if (h != NULL) heap_exit(h);
   return option_get(OPTION_memory_limit) != 0 && runs_give_room(more);
 }

@@ -51,13 +51,21 @@ static atomic32_t is_taking;
 
 /* ---- one heap -------------------------------------------------------------------------------- */
 
+static unsigned fresh_of(const heap_aside_t *a, unsigned c) {
+  return c < MEDIUM_CLASS ? 0
+                          : fresh_unpack(atomic64_load_relaxed(&a->fresh[c - MEDIUM_CLASS])).count;
+}
+
 /* Anybody may have the heap by now. Its fields are there in any case, if only as zeros. */
 static bool keeps_anything(const heap_t *h) {
   const heap_own_t *own = (heap_own_t *)plain_load_relaxed((const uintptr_t *)&h->own);
-  if (own == NULL || h->put_off != 0 || h->singles + h->run_slices + h->keeps_pages != 0)
-    return own != NULL;
-  for (unsigned c = 0; (c = heap_next_class(h, c)) != 0;) /* Bound: the classes */
-    if (h->bin[c] != 0 || own->slabs[c] != 0 || returned_count(h, c) != 0) return true;
+  const heap_aside_t *aside = (heap_aside_t *)plain_load_relaxed((const uintptr_t *)&h->aside);
+  if (own == NULL || aside == NULL) return false;
+  if (h->put_off != 0 || h->singles + h->run_slices + h->keeps_pages != 0) return true;
+  for (unsigned c = 0; (c = heap_next_class(h, c)) != 0;) { /* Bound: the classes */
+    bool has_fresh = fresh_of(aside, c) != 0;
+    if (has_fresh || h->bin[c] != 0 || own->slabs[c] != 0 || returned_count(h, c) != 0) return true;
+  }
   return false;
 }
 

@@ -20,8 +20,9 @@ static cold bool clear_room(heap_t *h, size_t size, size_t alignment) {
   size_t slices = align_up(max_size(size, 1), SLICE_SIZE);
   if (is_huge && !runs_may_give_room(h, slices)) return false;
   if (is_huge && !budget_is_spent(slices)) return true; /* another thread has made room */
-  heap_flush_bins(h);
+  heap_clear_room(h);
   magazine_empty(h);
+  while (budget_is_spent(slices) && heap_end_rest()) continue; /* Bound: RESTING_PAGES */
   return runs_give_room(slices) || !is_huge;
 }
 

@@ -54,7 +54,7 @@ void *large_malloc(heap_t *h, size_t size, size_t alignment) {
   atomic_ptr_store_relaxed(&s->owner, NULL);
   void *cell = index_cell(h);
   atomic_ptr_store_relaxed(&s->cell, cell);
-  atomic32_store_relaxed(&s->slices, (uint32_t)n);
+  atomic16_store_relaxed(&s->slices, (uint16_t)n);
   atomic64_store_relaxed(&s->size, usable);
   atomic32_store_relaxed(&s->kind, SLAB_IS_LARGE | (clean ? SLAB_IS_CLEAN : 0));
   tails_count(h, s, wish);
@@ -114,7 +114,7 @@ void large_free(heap_t *h, slab_t *s, void *p, const char *call) {
   uint32_t word = atomic32_exchange_relaxed(&s->kind, 0);
   if (slab_kind(word) != SLAB_LARGE) fatal("double free", p, call);
   if (unlikely((word & SLAB_IS_SAMPLED) != 0)) sample_end(p);
-  size_t n = atomic32_load_relaxed(&s->slices);
+  size_t n = atomic16_load_relaxed(&s->slices);
   uint64_t size = atomic64_load_relaxed(&s->size);
   index_count(cell_of_large(s), 0 - size);
   index_clear(&s->cell); /* before the slices go: F2 */
@@ -154,16 +154,17 @@ void large_clear(void *p, size_t size) {
 }
 
 bool large_resize(heap_t *h, slab_t *s, void *p, size_t size) {
-  size_t have = atomic32_load_relaxed(&s->slices), want = slices_for(size);
+  size_t have = atomic16_load_relaxed(&s->slices), want = slices_for(size);
   void *behind = (char *)p + (have << SLICE_SHIFT);
   bool clean;
   if (size <= SMALL_MOST) return false;
+  if (usable_for(size) == atomic64_load_relaxed(&s->size)) return true; /* nor does its headroom */
   if (want > have && !(size < MAPPED_BEHIND_MOST ? arena_grow_at(behind, want - have, &clean)
                                                  : arena_claim_at(behind, want - have, &clean)))
     return false;
   if (size > atomic64_load_relaxed(&s->size)) want = max_size(want, have); /* its headroom stays */
   tails_uncount(h, s);
-  atomic32_store_relaxed(&s->slices, (uint32_t)want);
+  atomic16_store_relaxed(&s->slices, (uint16_t)want);
   set_size(s, size);
   tails_count(h, s, tails_wish(usable_for(size)));
   ASSERT_VALID(large_is_valid(s) && slab_slices_are_valid(s));
@@ -175,7 +176,7 @@ bool large_resize(heap_t *h, slab_t *s, void *p, size_t size) {
  * mapped again, at once or when the arena grows. NULL also while a visitor reads there, or if the
  * memory is not ours to move. */
 void *large_move_to_huge(slab_t *s, void *p, size_t size) {
-  size_t n = atomic32_load_relaxed(&s->slices), old_size = n << SLICE_SHIFT;
+  size_t n = atomic16_load_relaxed(&s->slices), old_size = n << SLICE_SHIFT;
   if (arena_of(p)->is_added || arena_is_read(p, n)) return NULL;
   if ((slab_word(s) & SLAB_IS_SAMPLED) != 0) sample_end(p); /* while its bytes are there */
   void *cell = atomic_ptr_load_relaxed(&s->cell);
@@ -198,7 +199,7 @@ void *large_move_to_huge(slab_t *s, void *p, size_t size) {
 }
 
 bool large_is_valid(const slab_t *s) {
-  size_t size = atomic64_load_relaxed(&s->size), slices = atomic32_load_relaxed(&s->slices);
+  size_t size = atomic64_load_relaxed(&s->size), slices = atomic16_load_relaxed(&s->slices);
   HOLDS(L1, slices >= slices_for(size) && slices <= slices_for(size + size / 4));
   HOLDS(L1, size == usable_for(size));
   return tails_are_valid(s);

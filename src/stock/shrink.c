@@ -80,7 +80,7 @@ void heap_watch_class(heap_t *h, uint8_t now) {
   if (rests) give_class_up(h, c);
 }
 
-/* Gives up the magazine at once, and each class in the next slow calls. */
+/* Gives up the magazine at once, and all classes at the end of this call. */
 void heap_answer_trim(heap_t *h) {
   h->trims_seen = (uint16_t)atomic32_load_relaxed(&heap_trims);
   outbox_flush(h);
@@ -118,16 +118,22 @@ uint32_t heap_prepare_rest(heap_t *h) {
   return (uint32_t)pages;
 }
 
-void heap_sweep_all(heap_t *lane) {
-  heap_flush_bins(lane);
-  for (unsigned c = 0; (c = heap_next_class(lane, c)) != 0;)
-    for (slab_t *s = owned_first(lane, c), *next; s != NULL; s = next) { /* Bound: its slabs */
+void heap_sweep_all(heap_t *h) {
+  heap_flush_bins(h);
+  for (unsigned c = 0; (c = heap_next_class(h, c)) != 0;)
+    for (slab_t *s = owned_first(h, c), *next; s != NULL; s = next) { /* Bound: its slabs */
       next = s->next;
       if (!slab_is_all_free(s)) continue;
-      owned_remove(lane, s);
+      owned_remove(h, s);
       slab_release(s);
     }
-  lane->trims_due = 0;
+  h->trims_due = 0;
+}
+
+/* A program may go on at a limit, where each call comes here. */
+void heap_clear_room(heap_t *h) {
+  heap_flush_bins(h);
+  if (h->idle != 0) heap_sweep_all(h);
 }
 
 void heap_end_another(heap_t *h) {

@@ -23,5 +23,6 @@ hidden uint32_t heap_prepare_rest(heap_t *h); /* how many pages it then holds: p
 hidden bool heap_end_rest(void);              /* ends a resting heap; false: there is none */
 /* Ends a heap of a parent's thread if it finds one, unless another ended just now. */
 hidden void heap_end_parents(void);
-hidden void heap_end_dead(void);          /* ends all heaps that dead threads left behind */
-hidden void heap_sweep_all(heap_t *lane); /* empty slabs go; the caller is in the lane */
+hidden void heap_end_dead(void);        /* ends all heaps that dead threads left behind */
+hidden void heap_sweep_all(heap_t *h);  /* bins, lists and empty slabs go */
+hidden void heap_clear_room(heap_t *h); /* the same where memory is short */

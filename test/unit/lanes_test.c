@@ -112,6 +112,34 @@ TEST(lanes, a_quota_holds_for_slabs_and_large_blocks_together_and_what_is_freed_
   firstclass_destroy(heap);
 }
 
+TEST(lanes, at_the_quota_the_empty_slabs_of_all_lanes_make_room, "H3 S-lane") {
+  heap = firstclass_new_with("t", 3 * SLICE_SIZE);
+  for (size_t size = 100; size <= 1000; size += 100) {
+    void *p = firstclass_aligned(heap, 1, size);
+    CHECK(p != NULL);
+    fast_free(p);
+  }
+  heap_t *first = atomic_ptr_load_relaxed(&heap->lanes);
+  CHECK_EQ((unsigned)first->idle, 2u);
+  atomic32_store_relaxed(&first->lane_state, LANE_BUSY); /* so that there is a second lane */
+  CHECK(firstclass_aligned(heap, 1, 100) != NULL);
+  atomic32_store_relaxed(&first->lane_state, LANE_FREE);
+  CHECK(firstclass_aligned(heap, 1, 2000) != NULL && firstclass_aligned(heap, 1, 3000) != NULL);
+  CHECK_NULL(firstclass_aligned(heap, 1, 4000));
+  firstclass_destroy(heap);
+  check_nothing_lost();
+}
+
+TEST(lanes, at_the_quota_a_block_grows_by_what_is_asked_for_without_headroom, "") {
+  heap = firstclass_new_with("t", 2 * SLICE_SIZE);
+  char *p = firstclass_aligned(heap, 1, 96);
+  CHECK(p != NULL && firstclass_aligned(heap, 1, 112) != NULL);
+  CHECK_GT(heap_with_headroom(96, 100), (size_t)112);
+  p = firstclass_realloc(heap, p, 100, "t");
+  CHECK(p != NULL && heap_usable_size(p, "t") == 112);
+  firstclass_destroy(heap);
+}
+
 TEST(lanes, a_lane_that_had_another_heap_begins_at_nothing, "") {
   heap = firstclass_new();
   CHECK(firstclass_aligned(heap, 1, MiB(1)) != NULL && firstclass_aligned(heap, 1, 100) != NULL);

@@ -2,7 +2,7 @@
 #include "heaps.h"
 
 static slab_t *slab(void *p) { return slab_of(p); }
-static size_t slices(void *p) { return atomic32_load_relaxed(&slab(p)->slices); }
+static size_t slices(void *p) { return atomic16_load_relaxed(&slab(p)->slices); }
 
 TEST(large, a_block_has_the_fewest_slices_and_ends_with_a_page, "L1") {
   for (os_fake.page_size = 4096; os_fake.page_size <= 65536; os_fake.page_size *= 4)
@@ -38,7 +38,7 @@ TEST(large, a_block_or_a_kind_that_is_not_as_it_should_be_is_seen, "L1 I5") {
   EXPECT_ABORT(
     (atomic32_store_relaxed(&slab(p + 5 * SLICE_SIZE)->kind, 1), slab_kinds_are_valid(arena_of(p))),
     "invariant I5");
-  EXPECT_ABORT((atomic32_store_relaxed(&slab(p)->slices, 8), large_is_valid(slab(p))),
+  EXPECT_ABORT((atomic16_store_relaxed(&slab(p)->slices, 8), large_is_valid(slab(p))),
                "invariant L1");
   EXPECT_ABORT(
     (atomic64_store_relaxed(&slab(p)->size, 5 * SLICE_SIZE - 1), large_is_valid(slab(p))),
@@ -81,6 +81,14 @@ TEST(large, a_block_grows_into_free_slices_behind_it_and_gives_its_tail_back, "L
   CHECK_EQ(committed(), before - 3 + 1 + 1);
   fast_free(p);
   fast_free(wall);
+  check_nothing_lost();
+}
+
+TEST(large, its_room_to_grow_stays_when_it_grows_within_its_last_page, "L1") {
+  char *p = large_with_headroom(my_heap(), 3 * SLICE_SIZE + 100, 4 * SLICE_SIZE);
+  CHECK(resize_large(p, 3 * SLICE_SIZE + 200));
+  CHECK_EQ(slices(p), 4u);
+  fast_free(p);
   check_nothing_lost();
 }
 

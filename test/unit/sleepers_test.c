@@ -179,6 +179,33 @@ TEST(sleepers, a_thread_that_keeps_nothing_but_a_run_of_pages_loses_it, "") {
   check_nothing_lost();
 }
 
+static void take_two_of_a_medium_class(void) {
+  others[0] = fast_malloc(2000);
+  others[1] = fast_malloc(2000);
+  its_heap = heap_of_thread();
+}
+static void free_these_two(void) {
+  fast_free(others[0]);
+  fast_free(others[1]);
+}
+TEST(sleepers, a_thread_that_keeps_nothing_but_blocks_never_used_loses_them, "") {
+  unsigned c = class_of(2000);
+  sem_init(&go, 0, 0);
+  sem_init(&done, 0, 0);
+  my_heap();
+  CHECK_EQ(pthread_create(&sleeper, NULL, work_and_sleep, NULL), 0);
+  let_it(take_two_of_a_medium_class);
+  os_fake.at_fence = succeed;
+  CHECK(its_heap->bin[c] == 0 && heap_fresh(its_heap, c).count != 0);
+  sleepers_take_all();
+  CHECK_EQ(heap_fresh(its_heap, c).count, 0u);
+  let_it(free_these_two);
+  let_it(os_fake_end_thread);
+  let_it(NULL);
+  pthread_join(sleeper, NULL);
+  check_nothing_lost();
+}
+
 TEST(sleepers, whoever_takes_keeps_its_own_heap, "") {
   begin(succeed);
   void *mine = fast_malloc(100);

@@ -104,6 +104,28 @@ static size_t count_more(size_t size, size_t most) {
   return n;
 }
 
+static void use_each_class(void *context) {
+  (void)context;
+  void *p[64];
+  for (size_t size = 16; size <= 1024; size += 16) p[size / 16 - 1] = fast_malloc(size);
+  for (size_t i = 0; i < ARRAY_LENGTH(p); i++) fast_free(p[i]);
+}
+
+TEST(slow, at_the_limit_what_heaps_at_rest_keep_makes_room, "") {
+  in_thread_t t = {use_each_class, NULL, true};
+  pthread_t thread[20];
+  my_heap();
+  for (size_t i = 0; i < ARRAY_LENGTH(thread); i++) {
+    CHECK_EQ(pthread_create(&thread[i], NULL, in_thread_run, &t), 0);
+    CHECK_EQ(pthread_join(thread[i], NULL), 0);
+  }
+  CHECK_GT(pool_resting_pages(), 0u);
+  size_t kept = committed();
+  CHECK_GT(kept, (size_t)16);
+  core_option(OPTION_memory_limit, (int64_t)(kept * SLICE_SIZE));
+  CHECK(heap_aligned_slow(1, kept * SLICE_SIZE / 2) != NULL);
+}
+
 TEST(slow, a_thread_that_the_limit_refused_may_have_a_slab_of_1_KiB_blocks_once, "") {
   static void *p[4000];
   size_t n = fill_to_limit(p, 4000);
