@@ -109,7 +109,9 @@ static bool claim_at(void *at, size_t n, bool may_grow, bool *clean) {
   size_t first = arena_slice(at);
   ASSERT(n != 0);
   if (first == 0 || first + n > ARENA_END || budget_is_spent(n << SLICE_SHIFT)) return false;
-  if (!slices_claim_at(a, first, n) && !(may_grow && grow_at(a, first, n))) return false;
+  bool is_free = bitmap_has(a->free, first); /* most often not: then nobody misses anything */
+  if (!(is_free && slices_claim_at(a, first, n)) && !(may_grow && grow_at(a, first, n)))
+    return false;
   *clean = take_over(a, first, n);
   return true;
 }

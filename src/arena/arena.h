@@ -157,6 +157,7 @@ hidden void arena_release_moved(void *first, size_t n);
 /* Unmaps groups of 64 slices of which none is in use, when memory or address space is short. True
  * if any were. */
 hidden bool arena_unmap_free(void);
+hidden void arena_begin_in_child(void); /* of a fork: other threads' growth is not under way here */
 /* Between the two calls the group of `p` is not unmapped. If unmapping began before, the descriptor
  * says that the slice has changed. */
 hidden void arena_read_begin(const void *p);

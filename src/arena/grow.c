@@ -9,7 +9,7 @@
 #include "frames.h"
 
 /* Ranges that are being mapped. relaxed: a hint; a thread that ends inside leaves it too high,
- * which makes steps smaller from then on. */
+ * which makes steps smaller from then on. Below 0 in a child of fork that was forked inside. */
 static atomic32_t growing;
 
 /* Slices in the maps `unmapped` of all arenas. relaxed: 0 spares a look. */
@@ -25,10 +25,11 @@ enum {
   JOIN_TRIES = 2, /* tries to join a range with free slices below it, of so many ranges each */
 };
 
-/* For a range just mapped. Only the used pages of a window's head should be in memory. */
+/* For a range just mapped. Only the used pages of a window's head should be in memory. Pressure
+ * does not change the advice: it stays for good, and a block across two kinds could not move. */
 static void prepare_pages(char *at, size_t size, bool first) {
   size_t head = arena_slice(at) == 0 ? ARENA_FIRST_SLICE << SLICE_SHIFT : 0;
-  int64_t thp = budget_is_tight() ? THP_NEVER : option_get(OPTION_thp);
+  int64_t thp = option_get(OPTION_thp);
   if (thp == THP_ALWAYS) os_advise_huge(at, size, true);
   else if (thp == THP_NEVER || first)
     os_advise_huge(at, size, false); /* auto: small processes stay small */
@@ -101,11 +102,13 @@ static size_t map_next(arena_t *a, size_t n, size_t step) {
 }
 
 static always_inline size_t grow_by(arena_t *a, size_t n) {
-  uint32_t others = atomic32_add_relaxed(&growing, 1);
-  size_t slice = map_next(a, n, growth_step(n, others));
+  int32_t others = (int32_t)atomic32_add_relaxed(&growing, 1);
+  size_t slice = map_next(a, n, growth_step(n, others > 0 ? (uint32_t)others : 0));
   atomic32_add_relaxed(&growing, (uint32_t)-1);
   return slice;
 }
+
+void arena_begin_in_child(void) { atomic32_store_relaxed(&growing, 0); }
 
 /* Keeps the `n` of `have` claimed slices that begin at a multiple of `alignment`, frees others. */
 static out_of_line size_t keep_aligned(arena_t *a, size_t slice, size_t have, size_t n,

@@ -63,13 +63,17 @@ static void review_lacks(arena_t *a, size_t first, size_t n) {
   lacks_forget(&lacks_room[a->number]);
 }
 
+static void note_low(arena_t *a, size_t word) {
+  if (word < atomic32_load_relaxed(&a->low_word))
+    atomic32_store_relaxed(&a->low_word, (uint32_t)word); /* a hint */
+}
+
 void slices_give_back(arena_t *a, size_t first, size_t n) {
   ASSERT_VALID(slices_are_valid(a, first, n, false));
   bitmap_release(a->free, first, n);
   note_dirty(a, first, n);
   review_lacks(a, first, n);
-  if (first / 64 < atomic32_load_relaxed(&a->low_word))
-    atomic32_store_relaxed(&a->low_word, (uint32_t)(first / 64)); /* a hint */
+  note_low(a, first / 64);
 }
 
 void arena_put_back(arena_t *a, size_t word, uint64_t bits) {
@@ -79,6 +83,7 @@ void arena_put_back(arena_t *a, size_t word, uint64_t bits) {
     slices_note_dirty(a, word, 1);
   lacks_forget(&lacks_free[a->number]); /* they may be several runs */
   lacks_forget(&lacks_room[a->number]);
+  note_low(a, word);
 }
 
 /* relaxed, both: the slices are claimed, A1; their release follows */
@@ -94,9 +99,10 @@ void slices_take_bits(atomic64_t *word, uint64_t bits, void *count) {
 /* Others may have missed slices claimed for a moment. Of one word all or none are claimed. */
 static out_of_line bool retreat(arena_t *a, size_t first, size_t n) {
   if (n <= 64 - first % 64) return false;
-  note_dirty(a, first, n);
+  note_low(a, first / 64);
   lacks_forget(&lacks_free[a->number]);
   lacks_forget(&lacks_room[a->number]);
+  note_dirty(a, first, n);
   return false;
 }
 

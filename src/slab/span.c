@@ -187,6 +187,7 @@ static void *claim_run_in_arena(arena_t *a, unsigned level, unsigned n, unsigned
     hint_set(&a->roomy_groups[level], group);
     hint_arena(a, level);
   }
+  if (hint_any(&a->roomy_groups[level], 1)) return NULL; /* others were quicker in one of them */
   hint_clear(arenas_with_room(a->number, level), a->number % 64); /* S-group */
   if (hint_any(&a->roomy_groups[level], 1)) hint_arena(a, level);
   return NULL;

@@ -273,6 +273,34 @@ TEST(grow, threads_that_grow_at_once_do_not_each_map_a_whole_step, "") {
   CHECK_GT((os_fake.mapped - before) / SLICE_SIZE, step);
 }
 
+static void fork_in_the_middle(os_fake_call_t call, void *at, size_t size) {
+  (void)at, (void)size;
+  if (call != OS_FAKE_MAP_AT) return;
+  os_fake.before = NULL;
+  arena_begin_in_child();
+}
+
+TEST(grow, what_grew_when_its_parent_was_copied_grows_no_more_in_a_child, "") {
+  claim(1000);
+  while (free_slices() > 0) claim(1);
+  growers = 60;
+  os_fake.before = fork_in_the_middle; /* this thread itself is inside */
+  CHECK(claim(1) != NULL);
+  CHECK_NULL((void *)os_fake.before);
+  while (free_slices() > 0) claim(1);
+  size_t step = atomic64_load_relaxed(&arena_counts.mapped) / 2, before = os_fake.mapped;
+  while (os_fake.mapped == before) claim(1); /* a whole step */
+  CHECK_GE((os_fake.mapped - before) / SLICE_SIZE, step);
+}
+
+TEST(grow, the_advice_for_a_range_is_the_same_under_pressure, "") {
+  claim(100);
+  uint64_t advices = os_fake.calls[OS_FAKE_ADVISE_HUGE];
+  atomic64_store_relaxed(&budget.level, PRESSURE_NEAR);
+  claim(WINDOW_SLICES / 4);
+  CHECK_EQ(os_fake.calls[OS_FAKE_ADVISE_HUGE], advices);
+}
+
 TEST(grow, of_threads_that_add_an_arena_at_once_those_that_find_room_in_anothers_drop_theirs, "") {
   arena_t *a = arena_of(claim(1));
   while (atomic64_load_relaxed(&a->mapped) < ARENA_END || free_slices() > 0) claim(1);

@@ -40,6 +40,8 @@ TEST(slices, a_set_that_is_replaced_at_random_stays_dense, "") {
   CHECK_LE(atomic64_load_relaxed(&arena_counts.dirty), committed() / 8);
 }
 
+static uint64_t bit_of_slice(const void *p) { return (uint64_t)1 << arena_slice(p) % 64; }
+
 TEST(slices, the_hint_of_the_lowest_free_word_never_hides_a_free_slice, "") {
   char *p[300];
   for (int i = 0; i < 300; i++) p[i] = claim(1);
@@ -50,6 +52,18 @@ TEST(slices, the_hint_of_the_lowest_free_word_never_hides_a_free_slice, "") {
   for (size_t i = 0; i < more; i++) claim(1);
   CHECK_EQ(free_slices(), 0u);
   CHECK_EQ(arena_count(), 1u);
+}
+
+TEST(slices, what_a_purge_or_a_claim_in_vain_puts_back_lowers_the_hint, "") {
+  char *p[200];
+  for (int i = 0; i < 200; i++) p[i] = claim(1);
+  arena_t *a = arena_at(0);
+  size_t low = arena_slice(p[100]) / 64;
+  atomic32_store_relaxed(&a->low_word, (uint32_t)low + 2);
+  CHECK(bitmap_claim_some(&a->free[low], bit_of_slice(p[100])) == 0);
+  arena_put_back(a, low, bit_of_slice(p[100]));
+  CHECK_EQ(atomic32_load_relaxed(&a->low_word), (uint32_t)low);
+  CHECK_EQ(claim(1), p[100]);
 }
 
 /* ---- what a search did not find ---- */
@@ -100,6 +114,15 @@ TEST(slices, what_a_purge_held_for_a_moment_is_looked_for_again, "S-room") {
   lack_note(lack(0), 1); /* another searched meanwhile */
   purge_all();
   CHECK_EQ(claim(2), p);
+}
+
+TEST(slices, what_was_looked_for_in_vain_stays_so_when_a_block_cannot_grow, "S-room") {
+  bool clean;
+  char *p = claim(HALF_WINDOW);
+  while (arena_count() < 2) claim(HALF_WINDOW / 2);
+  while (atomic32_load_relaxed(lack(0)) != 1) claim(1);
+  CHECK(!arena_claim_at(p + 60 * SLICE_SIZE, 10, &clean));
+  CHECK(lack_covers(lack(0), 1));
 }
 
 TEST(slices, before_a_window_is_added_all_are_searched_whatever_the_hints_say, "S-room") {
