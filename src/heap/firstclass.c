@@ -92,9 +92,10 @@ static void end_collecting(heap_t *lane);
 static cold void clear_lanes(fh_heap_t *heap, heap_t *mine) {
   heap_t *lane = atomic_ptr_load_acquire(&heap->lanes); /* S-lanes */
   for (; lane != NULL; lane = lanes_next(lane)) {       /* Bound: as in enter_lane */
-    if (lane != mine && !try_lane(lane, LANE_COLLECTED)) continue;
+    bool is_mine = lane == mine;
+    if (!is_mine && !try_lane(lane, LANE_COLLECTED)) continue;
     heap_clear_room(lane);
-    if (lane != mine) end_collecting(lane);
+    if (!is_mine) end_collecting(lane);
   }
 }
 
@@ -104,7 +105,7 @@ void *firstclass_aligned(fh_heap_t *heap, size_t alignment, size_t size) {
   bool needs_cell = class_of_request(size, alignment) == 0 || sample_has_stacks();
   bool is_ready = !needs_cell || prepare_index(lane);
   void *block = is_ready ? heap_malloc_in(lane, size, alignment) : NULL;
-  if (unlikely(block == NULL) && is_ready && atomic64_load_relaxed(&heap->quota) != 0) {
+  if (unlikely(block == NULL) && is_ready && size < atomic64_load_relaxed(&heap->quota)) {
     clear_lanes(heap, lane);
     block = heap_malloc_in(lane, size, alignment);
   }
@@ -119,8 +120,8 @@ static out_of_line size_t bytes_behind(const void *p, const char *call) {
 
 static out_of_line void *move(fh_heap_t *heap, void *p, size_t size, const char *call) {
   size_t usable = bytes_behind(p, call);
-  bool has_quota = atomic64_load_relaxed(&heap->quota) != 0; /* then it is asked for no more */
-  void *block = firstclass_aligned(heap, 1, has_quota ? size : heap_with_headroom(usable, size));
+  bool is_short = atomic64_load_relaxed(&heap->quota) != 0 || budget_is_spent(SLICE_SIZE);
+  void *block = firstclass_aligned(heap, 1, is_short ? size : heap_with_headroom(usable, size));
   if (block == NULL) return heap_stay(p, size, call) ? p : NULL;
   memcpy(block, p, min_size(size, usable));
   heap_free(p, call);

@@ -276,12 +276,12 @@ static out_of_line void *allocate_run_with_headroom(size_t size) {
 }
 
 static always_inline void *room_to_copy(const found_t *f, size_t size) {
-  size_t roomy = with_headroom(f, size);
-  void *block;
-  if (roomy == size) return fast_malloc(size);
-  if (roomy <= SMALL_MOST) block = fast_malloc(roomy);
-  else if (paged_fits(size, 1)) block = allocate_run_with_headroom(size);
-  else block = allocate_with_headroom(size, roomy);
+  bool is_short = unlikely(budget_is_spent(SLICE_SIZE)); /* then it gets what it asks for */
+  size_t roomy = is_short ? size : with_headroom(f, size);
+  if (roomy <= SMALL_MOST) return fast_malloc(roomy);
+  void *block = NULL;
+  if (roomy != size && paged_fits(size, 1)) block = allocate_run_with_headroom(size);
+  else if (roomy != size) block = allocate_with_headroom(size, roomy);
   return block != NULL ? block : fast_malloc(size);
 }
 

@@ -27,10 +27,10 @@ void outbox_push(heap_t *h, slab_t *s, uintptr_t first, uintptr_t last, unsigned
   if (outcome == SLAB_IS_EMPTY) magazine_put_slab(h, s);
 }
 
-/* If the heap owns the slab by now, puts the block back into it. */
+/* If the heap owns the slab by now, puts the block back into it. Others may have freed the rest. */
 static bool put_own(heap_t *h, slab_t *s, uintptr_t block) {
   if (!atomic_ptr_is_relaxed(&s->owner, h)) return false;
-  if (slab_put_back(s, block)) owned_note_empty(h, s);
+  if (slab_put_back(s, block) || slab_is_all_free(s)) owned_note_empty(h, s);
   return true;
 }
 

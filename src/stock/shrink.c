@@ -130,10 +130,11 @@ void heap_sweep_all(heap_t *h) {
   h->trims_due = 0;
 }
 
-/* A program may go on at a limit, where each call comes here. */
+/* A program may go on at a quota, where each call comes here. A lane that may have many slabs knows
+ * if some are empty. */
 void heap_clear_room(heap_t *h) {
   heap_flush_bins(h);
-  if (h->idle != 0) heap_sweep_all(h);
+  if (heap_tag(h) == NULL || h->idle != 0) heap_sweep_all(h);
 }
 
 void heap_end_another(heap_t *h) {

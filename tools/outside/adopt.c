@@ -289,6 +289,7 @@ bool adopt_run(void (*work)(void *context), void *context) {
       return true;
     }
     if (adopt_renew()) continue;
+    if (!target_is_process() || target_is_alive()) break;
     fprintf(stderr, "freehold: %s has ended\n", target_title());
     return false;
   }

@@ -55,12 +55,15 @@ static int save_profile(const char *path, fh_profile_t kind) {
   static char part[1 << 16];
   profile_t p = {.file = memfd_create("profile", MFD_CLOEXEC), .kind = kind};
   if (!adopt_run(write_profile, &p)) return OUTSIDE_CANNOT_READ;
+  if (!p.is_whole)
+    return fputs("freehold: no memory for the profile\n", stderr), OUTSIDE_CANNOT_READ;
   FILE *out = outside_create(path, 0600);
   if (out == NULL) return OUTSIDE_CANNOT_READ;
   ssize_t size = 0;
   for (off_t at = 0; (size = pread(p.file, part, sizeof part, at)) > 0; at += size)
     fwrite(part, 1, (size_t)size, out);
-  return outside_finish(out, path, p.is_whole && size == 0);
+  close(p.file);
+  return outside_finish(out, path, size == 0);
 }
 
 static int write_to(const char *out, fh_profile_t kind) {

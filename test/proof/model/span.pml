@@ -181,7 +181,7 @@ inline claim_run_in_arena() {
   :: else -> atomic { g = 0; seen_groups = 0; break }
   od;
   if
-  :: ok
+  :: ok || groups[level] != 0
   :: else ->
      atomic { clear(arenas, level); LOOSE(BELOW(level)) };
      if :: groups[level] == 0 :: else -> set(arenas, level) fi;

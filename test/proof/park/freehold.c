@@ -1599,8 +1599,17 @@ static void make_heap_with_quota(void) {
   make_heap_used_up();
   api.heap_set_quota(heap, KIB(64));
 }
-static void collect_heap(void) { api.heap_collect(heap); }
 static void medium_next(void) { size = 3000; }
+/* With two lanes. */
+static void make_heap_with_quota_entered(void) {
+  make_heap_used_up();
+  oracle_enter_lane(heap);
+  hold(api.heap_malloc(heap, size), size);
+  oracle_leave_lane();
+  api.heap_set_quota(heap, KIB(128));
+  medium_next();
+}
+static void collect_heap(void) { api.heap_collect(heap); }
 static void make_heap_to_be_asked_for(void) {
   make_heap();
   block[0] = api.heap_malloc(heap, size); /* nobody else has it */
@@ -2588,6 +2597,8 @@ const operation_t freehold_operations[] = {
   {"heap-malloc-asked", heap_malloc_one, make_heap_when_asked, hold_heap_one, NULL, WITH_HEAP},
   {"heap-malloc-over-quota", heap_malloc_one, make_heap_with_quota, hold_heap_if_any, NULL,
    WITH_HEAP},
+  {"heap-malloc-over-quota-lanes", heap_malloc_one, make_heap_with_quota_entered, hold_heap_if_any,
+   NULL, WITH_HEAP},
   {"heap-collect-one", collect_heap, make_heap_emptied, end_heap, NULL, WITH_HEAP},
   {"heap-of", ask_for_heap, make_heap_to_be_asked_for, hold_first_and_end_heap, NULL, WITH_HEAP},
   {"heap-collect", collect_hard, make_heap_emptied, end_heap, NULL, WITH_HEAP},
