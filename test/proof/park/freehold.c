@@ -1599,7 +1599,6 @@ static void make_heap_with_quota(void) {
   make_heap_used_up();
   api.heap_set_quota(heap, KIB(64));
 }
-static void medium_next(void) { size = 3000; }
 /* With two lanes. */
 static void make_heap_with_quota_entered(void) {
   make_heap_used_up();
@@ -1607,9 +1606,10 @@ static void make_heap_with_quota_entered(void) {
   hold(api.heap_malloc(heap, size), size);
   oracle_leave_lane();
   api.heap_set_quota(heap, KIB(128));
-  medium_next();
+  size = 700;
 }
 static void collect_heap(void) { api.heap_collect(heap); }
+static void medium_next(void) { size = 3000; }
 static void make_heap_to_be_asked_for(void) {
   make_heap();
   block[0] = api.heap_malloc(heap, size); /* nobody else has it */
