@@ -159,24 +159,32 @@ TEST(sleepers, what_a_thread_with_a_wide_outbox_frees_when_it_wakes_up_is_freed,
   check_wide(NULL, free_at_any);
 }
 
+/* A thread whose heap keeps what `work` leaves there, and nothing else. */
+static void begin_with(void (*work)(void)) {
+  sem_init(&go, 0, 0);
+  sem_init(&done, 0, 0);
+  my_heap();
+  CHECK_EQ(pthread_create(&sleeper, NULL, work_and_sleep, NULL), 0);
+  let_it(work);
+  os_fake.at_fence = succeed;
+}
+static void end_alone(void) {
+  let_it(os_fake_end_thread);
+  let_it(NULL);
+  pthread_join(sleeper, NULL);
+  check_nothing_lost();
+}
+
 static void keep_one_run(void) {
   for (int i = 0; i < 100; i++) fast_free(fast_malloc(20000));
   its_heap = heap_of_thread();
 }
 TEST(sleepers, a_thread_that_keeps_nothing_but_a_run_of_pages_loses_it, "") {
-  sem_init(&go, 0, 0);
-  sem_init(&done, 0, 0);
-  my_heap();
-  CHECK_EQ(pthread_create(&sleeper, NULL, work_and_sleep, NULL), 0);
-  let_it(keep_one_run);
-  os_fake.at_fence = succeed;
+  begin_with(keep_one_run);
   CHECK(its_heap->keeps_pages);
   sleepers_take_all();
   CHECK(!its_heap->keeps_pages);
-  let_it(os_fake_end_thread);
-  let_it(NULL);
-  pthread_join(sleeper, NULL);
-  check_nothing_lost();
+  end_alone();
 }
 
 static void take_two_of_a_medium_class(void) {
@@ -190,20 +198,12 @@ static void free_these_two(void) {
 }
 TEST(sleepers, a_thread_that_keeps_nothing_but_blocks_never_used_loses_them, "") {
   unsigned c = class_of(2000);
-  sem_init(&go, 0, 0);
-  sem_init(&done, 0, 0);
-  my_heap();
-  CHECK_EQ(pthread_create(&sleeper, NULL, work_and_sleep, NULL), 0);
-  let_it(take_two_of_a_medium_class);
-  os_fake.at_fence = succeed;
+  begin_with(take_two_of_a_medium_class);
   CHECK(its_heap->bin[c] == 0 && heap_fresh(its_heap, c).count != 0);
   sleepers_take_all();
   CHECK_EQ(heap_fresh(its_heap, c).count, 0u);
   let_it(free_these_two);
-  let_it(os_fake_end_thread);
-  let_it(NULL);
-  pthread_join(sleeper, NULL);
-  check_nothing_lost();
+  end_alone();
 }
 
 TEST(sleepers, whoever_takes_keeps_its_own_heap, "") {
