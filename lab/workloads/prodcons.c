@@ -1,9 +1,9 @@
-/* prodcons.c - one thread of a pair allocates, the other frees */
+/* prodcons.c - one thread of a pair allocates, the other frees, and may enlarge before */
 #include "threads.h"
 
 enum { THREADS_MOST = 256 };
 
-static long threads = 2, blocks = 16000000, low = 16, high = 1024;
+static long threads = 2, blocks = 16000000, low = 16, high = 1024, grow = 0;
 
 typedef struct pair {
   queue_t queue;
@@ -18,6 +18,7 @@ static void produce(pair_t *pair) {
       size_t size = bench_between(&pair->rng, low, high);
       char *p = bench_malloc(size);
       p[0] = p[size - 1] = 1;
+      if (grow != 0) memcpy(memset(p, 1, size), &size, sizeof size); /* the consumer reads it */
       batch.blocks[j] = p;
     }
     queue_put(&pair->queue, &batch);
@@ -26,12 +27,24 @@ static void produce(pair_t *pair) {
   queue_put(&pair->queue, &batch);
 }
 
+static char *enlarge(char *p) {
+  size_t size;
+  memcpy(&size, p, sizeof size);
+  p = realloc(p, size + size * (size_t)grow / 100);
+  if (p == NULL) bench_fail(BENCH_NO_MEMORY, "realloc of %zu bytes failed", size);
+  return p;
+}
+
 static void consume(pair_t *pair) {
   batch_t batch;
   for (;;) {
     queue_get(&pair->queue, &batch);
     if (batch.count == 0) return;
-    for (size_t j = 0; j < batch.count; j++) free(batch.blocks[j]);
+    for (size_t j = 0; j < batch.count; j++) {
+      char *p = batch.blocks[j];
+      if (grow != 0) p = enlarge(p);
+      free(p);
+    }
   }
 }
 
@@ -52,6 +65,7 @@ static bench_option_t options[] = {
   BENCH_NUMBER("blocks", blocks, QUEUE_BATCH, LONG_MAX / 2, "blocks in total"),
   BENCH_NUMBER("low", low, 1, 1 << 20, "smallest block"),
   BENCH_NUMBER("high", high, 1, 1 << 20, "largest block"),
+  BENCH_NUMBER("grow", grow, 0, 1000, "percent by which the consumer enlarges each block first"),
   BENCH_SEED,
   BENCH_END,
 };
@@ -72,6 +86,8 @@ static const bench_program_t program = {
 int main(int count, char **arguments) {
   bench_start(count, arguments, &program);
   bench_check_order("low", low, "high", high);
+  if (grow != 0 && low < (long)sizeof(size_t))
+    bench_fail(BENCH_USAGE, "--grow needs blocks of at least %zu bytes: --low", sizeof(size_t));
   if (threads % 2 != 0) bench_fail(BENCH_USAGE, "--threads has to be even");
   long pair_count = threads / 2, batches = blocks / QUEUE_BATCH / pair_count;
   pair_t *pairs = bench_pages((size_t)pair_count * sizeof *pairs, true);

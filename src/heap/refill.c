@@ -173,7 +173,7 @@ static uintptr_t find_list(heap_t *h, unsigned c, unsigned *count) {
   ASSERT(heap_tag(h) == NULL || !heap_knows_remote(h, c));
   if (h->own->slab_count[c] != 0 && heap_knows_remote(h, c)) owned_disown(h, c);
   if (returned_has(h, c)) return returned_take(h, c, count);
-  if (h->aside->returned[c] == 0) returned_renew(h, c);
+  returned_missed(h, c);
   bool is_tagged = heap_tag(h) != NULL;
   uintptr_t list = is_tagged ? take_from_lane(h, c, count) : take_from_owned(h, c, count);
   if (list != 0) return list;

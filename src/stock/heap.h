@@ -100,10 +100,10 @@ typedef struct {
   struct quarantine *quarantine[SECURE];        /* const */
 } aligned_to(64) heap_aside_t;
 
-/* For a medium class: how often its `returned` list was doubled, and whether it was full when given
- * up. */
+/* For a medium class: how often its `returned` list was doubled, and whether it was full since. And
+ * how many times in a row it had few blocks when it became the bin. */
 typedef struct {
-  uint8_t doublings : 7, was_short : 1;
+  uint8_t doublings : 3, was_full : 1, little_used : 4;
 } lengthened_t;
 
 /* What a heap needs once it uses more than a few blocks. It lies apart for the same reason. */

@@ -3,9 +3,9 @@
  *
  * A class's list may hold the blocks that the class has earned, up to RETURN_SMALL_BYTES. For a
  * medium class the bounds are RETURN_MOST and RETURN_BYTES, or less where many heaps have little
- * each. A list that was full when its blocks were needed again was too short. A medium class may
- * then double it, if the surplus of all heaps has room. If more had to come from elsewhere, its
- * spare part will do. If less than a quarter is used, the list is halved. */
+ * each. A list was full; later a block was needed, and it had none: it was too short. A medium
+ * class may then double it, if the surplus of all heaps has room. A list that is full again and
+ * again and never missed stays as it is: the thread frees more than it allocates. */
 #include "returned.h"
 
 #include "stock.h"
@@ -39,13 +39,10 @@ size_t returned_surplus(const heap_t *h) {
   return slices;
 }
 
-/* `has_missed`: blocks that the list had no room for had to come from elsewhere. */
-static bool lengthen(heap_t *h, unsigned c, bool has_missed) {
+static void lengthen(heap_t *h, unsigned c) {
   lengthened_t *l = lengthened(h, c);
-  if (l->doublings == DOUBLED_MOST) return false;
-  if (!surplus_ask(doubling_slices(c, l->doublings), has_missed)) return false;
+  if (l->doublings == DOUBLED_MOST || !surplus_ask(doubling_slices(c, l->doublings))) return;
   l->doublings++;
-  return true;
 }
 
 static void shorten(heap_t *h, unsigned c) {
@@ -64,35 +61,34 @@ size_t returned_count(const heap_t *h, unsigned c) {
 }
 
 /* The list is full, and not because the class has earned no more. */
-static bool is_too_short(const heap_t *h, unsigned c) {
-  return h->returned_room[c] == 0 && h->returned_most[c] >= longest(h, c);
+static void note_filled(heap_t *h, unsigned c) {
+  if (c < MEDIUM_CLASS || h->returned_room[c] != 0 || h->returned_most[c] < longest(h, c)) return;
+  if (!lengthened(h, c)->was_full) lengthened(h, c)->was_full = true; /* else it is not written */
 }
 
 /* The list keeps no block while the heap owns few slabs of the class: adopting slabs is better. */
 static void renew_allowance(heap_t *h, unsigned c) {
   ASSERT(h->aside->returned[c] == 0);
   bool owns_few = h->own->slab_count[c] > 0 && h->own->slab_count[c] < OWNED_MANY;
-  if (owns_few || users_are_many()) {
-    set_allowance(h, c, 0);
-    return;
-  }
-  size_t earned = heap_binned(h, c) / 2 + RETURN_FIRST, most;
+  size_t earned = heap_binned(h, c) / 2 + RETURN_FIRST, most = RETURN_SMALL_BYTES / class_size(c);
   if (c >= MEDIUM_CLASS) most = longest(h, c);
-  else most = RETURN_SMALL_BYTES / class_size(c);
+  if (owns_few || users_are_many()) most = 0;
   set_allowance(h, c, min_size(most, earned));
-}
-
-void returned_renew(heap_t *h, unsigned c) {
-  if (c >= MEDIUM_CLASS && lengthened(h, c)->was_short) {
-    lengthen(h, c, true);
-    lengthened(h, c)->was_short = false;
-  }
-  renew_allowance(h, c);
 }
 
 bool returned_has(const heap_t *h, unsigned c) {
   return h->aside->returned[c] != 0 && (h->returned_room[c] <= h->returned_most[c] / 2 ||
                                         returned_count(h, c) * class_size(c) >= CARVE_BYTES);
+}
+
+void returned_missed(heap_t *h, unsigned c) {
+  ASSERT(!returned_has(h, c));
+  bool was_open = h->returned_most[c] != 0;
+  if (c >= MEDIUM_CLASS && was_open && lengthened(h, c)->was_full) {
+    lengthen(h, c);
+    lengthened(h, c)->was_full = false;
+  }
+  if (h->aside->returned[c] == 0) renew_allowance(h, c);
 }
 
 static bool is_mostly_free(const slab_t *s) {
@@ -118,28 +114,36 @@ void returned_sift(heap_t *h, unsigned c) {
   }
 }
 
+/* `count` blocks of the class's list become the bin. */
+static void note_use(heap_t *h, unsigned c, unsigned count) {
+  lengthened_t *l = lengthened(h, c);
+  unsigned little_used = count < h->returned_most[c] / 4u ? l->little_used + 1u : 0;
+  if (little_used > LITTLE_USED_MOST || surplus_is_too_much()) {
+    shorten(h, c);
+    little_used = 0;
+  }
+  if (l->little_used != little_used) l->little_used = (uint8_t)(little_used & 15);
+}
+
 uintptr_t returned_take(heap_t *h, unsigned c, unsigned *count) {
   uintptr_t list = h->aside->returned[c];
   *count = (unsigned)returned_count(h, c);
-  if (c >= MEDIUM_CLASS) {
-    if (*count < h->returned_most[c] / 4u || surplus_is_too_much()) shorten(h, c);
-    bool was_short = is_too_short(h, c) && !lengthen(h, c, false);
-    if (was_short != lengthened(h, c)->was_short) lengthened(h, c)->was_short = was_short;
-  }
+  if (c >= MEDIUM_CLASS) note_use(h, c, *count);
+  note_filled(h, c);
   h->aside->returned[c] = 0;
   renew_allowance(h, c);
   return list;
 }
 
 void returned_give_up(heap_t *h, unsigned c) {
-  if (c >= MEDIUM_CLASS && is_too_short(h, c)) lengthened(h, c)->was_short = true;
+  note_filled(h, c);
   set_allowance(h, c, 0);
 }
 
 void returned_forget(heap_t *h) {
   for (unsigned c = MEDIUM_CLASS - 1; (c = heap_next_class(h, c)) != 0;) {
-    while (lengthened(h, c)->doublings != 0) shorten(h, c);               /* Bound: DOUBLED_MOST */
-    if (lengthened(h, c)->was_short) lengthened(h, c)->was_short = false; /* as in returned_move */
+    while (lengthened(h, c)->doublings != 0) shorten(h, c);             /* Bound: DOUBLED_MOST */
+    if (lengthened(h, c)->was_full) lengthened(h, c)->was_full = false; /* as in returned_move */
   }
 }
 

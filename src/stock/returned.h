@@ -14,19 +14,20 @@ enum {
   RETURN_PART = 96,           /* or this part of what a heap has on average, if less */
   SIFT_BLOCKS = 512,          /* blocks of a class between two siftings of its list */
   DOUBLED_MOST = 7,           /* how often a medium class's list may double: to 128-fold */
+  LITTLE_USED_MOST = 14,      /* times in a row that it had few blocks: then it is halved */
 };
 
 /* How many blocks the class's list has. */
 hidden size_t returned_count(const heap_t *h, unsigned c);
 /* Is the list worth a bin, or half as long as it may be? */
 hidden bool returned_has(const heap_t *h, unsigned c);
-/* Takes the list and its length. The list, empty then, may hold what returned_renew says. */
+/* Takes the list and its length. The list is empty then. */
 hidden uintptr_t returned_take(heap_t *h, unsigned c, unsigned *count);
 /* Puts back the blocks whose slabs are less than half live, so that these slabs become empty. Call
  * it before the outbox is flushed. */
 hidden void returned_sift(heap_t *h, unsigned c);
-/* Settles how many blocks the list, now empty, may hold from now on. */
-hidden void returned_renew(heap_t *h, unsigned c);
+/* The list is not worth a bin: blocks come from elsewhere. It may be longer from now on. */
+hidden void returned_missed(heap_t *h, unsigned c);
 /* The list may hold nothing until it is renewed. */
 hidden void returned_give_up(heap_t *h, unsigned c);
 /* Forgets how long the lists of all classes had to be, and gives back their part of the surplus. */

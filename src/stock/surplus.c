@@ -40,8 +40,8 @@ size_t surplus_average(void) {
   return all / max_size((size_t)users_count(), 1);
 }
 
-bool surplus_ask(size_t slices, bool with_spare) {
-  if (all_surplus() + 2 * slices > most_surplus(with_spare)) return false;
+bool surplus_ask(size_t slices) {
+  if (all_surplus() + 2 * slices > most_surplus(true)) return false;
   surplus_add((uint32_t)slices);
   return true;
 }

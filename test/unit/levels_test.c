@@ -47,8 +47,9 @@ TEST(levels, a_call_for_a_heap_that_its_header_forbids_is_seen, "") {
   char *p = fast_malloc(SLICE_SIZE), *small = fast_malloc(class_size(CLASS));
   EXPECT_ABORT((h->returned_room[CLASS] = 0, fast_keep(h, CLASS, (uintptr_t)small, false)),
                "assertion h->returned_room");
-  EXPECT_ABORT((h->aside->returned[CLASS] = (uintptr_t)small, returned_renew(h, CLASS)),
-               "assertion h->aside->returned");
+  h->aside->returned[CLASS] = (uintptr_t)small;
+  EXPECT_ABORT((h->returned_room[CLASS] = 0, returned_missed(h, CLASS)), "assertion !returned_has");
+  h->aside->returned[CLASS] = 0;
   EXPECT_ABORT(heap_set_fresh(h, CLASS, (fresh_t){0}), "assertion c >= MEDIUM_CLASS");
   EXPECT_ABORT(magazine_put_run(h, slab(p), 0, 0, 0), "assertion n != 0");
   EXPECT_ABORT(index_add_chunk(h, small + 16), "assertion .*block % INDEX_CHUNK_SIZE");

@@ -76,7 +76,7 @@ TEST(returned, now_and_then_blocks_of_sparse_slabs_go_back_there_so_that_these_b
   take(ALL, SIZE);
   heap_flush_bins(h);
   slab_t *sparse = slab_of(blocks[100]);
-  returned_renew(h, c);
+  returned_missed(h, c);
   for (size_t i = 0; i < ALL; i++) {
     uintptr_t block = (uintptr_t)blocks[i];
     if (slab_of(blocks[i]) != sparse) {
@@ -105,7 +105,7 @@ TEST(returned, a_list_of_a_class_below_them_is_bounded_by_bytes_alone, "") {
   take(MANY, SIZE);
   heap_enter();
   owned_disown(h, c);
-  returned_renew(h, c);
+  returned_missed(h, c);
   heap_exit(h);
   CHECK_EQ(h->returned_most[c], (size_t)MOST);
   uint64_t swaps = atomic64_load_relaxed(&h->swaps);
@@ -121,16 +121,16 @@ TEST(returned, where_many_heaps_have_little_each_lists_of_medium_classes_are_sho
   swing(1, 40, SIZE);
   heap_t *h = my_heap();
   heap_flush_bins(h);
-  h->own->lengthened[c - MEDIUM_CLASS].was_short = false;
+  h->own->lengthened[c - MEDIUM_CLASS].was_full = false;
   pretend_users(2);
-  returned_renew(h, c);
+  returned_missed(h, c);
   CHECK_EQ(h->returned_most[c], most);
   atomic64_store_relaxed(&arena_counts.committed, 0);
   pretend_users(2 * SURPLUS_SMALL / (RETURN_PART * RETURN_BYTES / SLICE_SIZE));
-  returned_renew(h, c);
+  returned_missed(h, c);
   CHECK_EQ(h->returned_most[c], most / 2);
   pretend_users(100);
-  returned_renew(h, c);
+  returned_missed(h, c);
   CHECK_EQ(h->returned_most[c], least);
 }
 
@@ -139,6 +139,27 @@ TEST(returned, a_thread_that_frees_once_what_it_had_keeps_no_more_than_is_its_du
   CHECK_EQ(doublings(LENT), 0u);
   CHECK_LE(my_heap()->returned_most[class_of(LENT)], RETURN_MOST);
   check_nothing_lost();
+}
+
+TEST(returned, a_thread_that_frees_more_than_it_allocates_gets_no_longer_lists, "") {
+  swing(2, MANY, LENT); /* two misses */
+  unsigned before = doublings(LENT);
+  take(MANY, LENT);
+  for (int i = 0; i < MANY; i++) { /* of three blocks freed, one comes back */
+    fast_free(blocks[i]);
+    if (i % 3 == 0) blocks[i / 3] = fast_malloc(LENT);
+  }
+  CHECK_LE(doublings(LENT), before + 1);
+}
+
+TEST(returned, a_long_list_that_has_few_blocks_once_stays_long, "") {
+  swing(12, 600, LENT);
+  unsigned before = doublings(LENT);
+  for (int i = 0; i < 40; i++) {
+    while (my_heap()->bin[class_of(LENT)] != 0) fast_malloc(LENT);
+    swing(1, i % 8 == 0 ? 600 : 4, LENT);
+  }
+  CHECK_EQ(doublings(LENT), before);
 }
 
 TEST(returned, a_list_of_which_little_is_used_gets_short_again, "") {
@@ -191,7 +212,7 @@ TEST(returned, what_a_thread_had_learned_goes_with_it, "") {
     in_thread(swing_much, &h, true);
     CHECK_EQ(shares_of(h), (size_t)0);
     for (size_t c = 0; c < ARRAY_LENGTH(h->own->lengthened); c++)
-      CHECK(!h->own->lengthened[c].was_short);
+      CHECK(!h->own->lengthened[c].was_full);
   }
   swing(12, 600, LENT);
   CHECK_GE(doublings(LENT), 4u);
@@ -202,9 +223,9 @@ TEST(returned, lists_get_shorter_when_all_together_keep_too_much, "") {
   unsigned before = doublings(LENT);
   CHECK_GE(before, 4u);
   char *much = fast_malloc(MiB(400));
-  while (surplus_ask(SURPLUS_LEAST / 2, false)) continue;
+  while (surplus_ask(SURPLUS_LEAST / 2)) continue;
   fast_free(much);
-  CHECK(!surplus_ask(1, false));
+  CHECK(!surplus_ask(1));
   CHECK(surplus_is_too_much());
   swing(before + 1, 2000, LENT);
   CHECK_LT(doublings(LENT), before);

@@ -6,10 +6,9 @@
 
 TEST(surplus, as_much_may_be_kept_as_there_is_room_for_and_not_a_slice_more, "") {
   CHECK(surplus_has_room());
-  for (int i = 0; i < SURPLUS_LEAST - 1; i++)
-    CHECK(surplus_ask(1, false) == (i + 2 <= SURPLUS_LEAST));
+  for (int i = 0; i < SURPLUS_LEAST - 1; i++) CHECK(surplus_ask(1) == (i + 2 <= SURPLUS_LEAST));
   CHECK(surplus_has_room());
-  CHECK(!surplus_ask(1, false)); /* the next one would be as long again */
+  CHECK(!surplus_ask(1)); /* the next one would be as long again */
   surplus_add(1);
   CHECK(!surplus_has_room() && !surplus_is_too_much());
 }
@@ -30,7 +29,7 @@ TEST(surplus, it_is_what_the_heaps_have_of_it_while_they_work_and_when_they_have
   replace_medium_blocks(NULL);
   CHECK(pool_is_valid());
   heap_collect(true);
-  CHECK(pool_is_valid() && surplus_ask(SURPLUS_LEAST / 2, false)); /* all of it is there again */
+  CHECK(pool_is_valid() && surplus_ask(SURPLUS_LEAST / 2)); /* all of it is there again */
   EXPECT_ABORT(pool_is_valid(), "invariant K1");
 }
 
@@ -40,13 +39,13 @@ TEST(surplus, who_gives_back_makes_room, "") {
   surplus_add(0u - 1);
   CHECK(!surplus_is_too_much() && !surplus_has_room());
   surplus_add(0u - 2 * SURPLUS_LEAST);
-  CHECK(surplus_ask(SURPLUS_LEAST / 2, false));
+  CHECK(surplus_ask(SURPLUS_LEAST / 2));
 }
 
 TEST(surplus, a_large_process_may_keep_a_part_of_what_it_uses, "") {
   atomic64_store_relaxed(&arena_counts.committed, (uint64_t)SURPLUS_PART * 10 * SURPLUS_LEAST);
-  CHECK(surplus_ask(5 * SURPLUS_LEAST, false));
-  CHECK(!surplus_ask(5 * SURPLUS_LEAST, false));
+  CHECK(surplus_ask(5 * SURPLUS_LEAST));
+  CHECK(!surplus_ask(5 * SURPLUS_LEAST));
 }
 
 TEST(surplus, it_has_a_spare_part_for_more_than_two_processors_that_can_run_a_thread, "") {
@@ -55,26 +54,26 @@ TEST(surplus, it_has_a_spare_part_for_more_than_two_processors_that_can_run_a_th
   CHECK(!surplus_has_spare());
   pretend_users(5);
   CHECK(surplus_has_spare());
-  CHECK(!surplus_ask(2 * SURPLUS_EACH, false) && surplus_ask(2 * SURPLUS_EACH, true));
+  CHECK(surplus_ask(2 * SURPLUS_EACH) && !surplus_ask(2 * SURPLUS_EACH));
   surplus_add(SURPLUS_EACH);
   CHECK(!surplus_has_spare() && !surplus_has_room() && !surplus_is_too_much());
   pretend_users(64);
   CHECK(surplus_has_spare() && !surplus_has_room());
   surplus_add(13 * SURPLUS_EACH);
-  CHECK(!surplus_has_spare() && !surplus_ask(1, true));
+  CHECK(!surplus_has_spare() && !surplus_ask(1));
 }
 
 TEST(surplus, a_quota_bounds_the_processors_that_its_spare_part_is_for, "") {
   os_fake.processors = 64;
   pretend_users(64);
-  CHECK(surplus_ask(30 * SURPLUS_EACH, true));
+  CHECK(surplus_ask(30 * SURPLUS_EACH));
   surplus_add(0u - 30 * SURPLUS_EACH);
   machine_with_pod();
   machine_file("/sys/fs/cgroup/pod/box/cpu.max", "400000 100000\n");
   look_once();
-  CHECK(surplus_ask(SURPLUS_EACH, true) && !surplus_ask(2 * SURPLUS_EACH, true));
+  CHECK(surplus_ask(SURPLUS_EACH) && !surplus_ask(2 * SURPLUS_EACH));
   core_option(OPTION_container, CONTAINER_IGNORE);
-  CHECK(surplus_ask(2 * SURPLUS_EACH, true));
+  CHECK(surplus_ask(2 * SURPLUS_EACH));
 }
 
 TEST(surplus, what_a_heap_has_on_average_is_the_less_the_more_heaps_there_are, "") {

@@ -72,7 +72,7 @@ TEST(users, what_a_heap_had_of_the_surplus_goes_back_when_an_operation_in_it_nev
   in_thread(keep_and_stop_inside, NULL, true); /* a handler that jumped away; then it ends */
   CHECK(pool_is_valid() && surplus_is_valid(0) && interrupted->busy != 0);
   in_thread(keep_and_stop_inside, NULL, false); /* or dies there */
-  CHECK(!surplus_ask(SURPLUS_LEAST / 2, false));
+  CHECK(!surplus_ask(SURPLUS_LEAST / 2));
   os_fake.has_ended = all_others_have_ended;
   heap_collect(true);
   CHECK(pool_is_valid() && surplus_is_valid(0) && interrupted->busy != 0);
