@@ -101,7 +101,7 @@ typedef struct {
 } aligned_to(64) heap_aside_t;
 
 /* For a medium class: how often its `returned` list was doubled, and whether it was full since. And
- * how many times in a row it had few blocks when it became the bin. */
+ * how many looks in a row found that little of it was used. */
 typedef struct {
   uint8_t doublings : 3, was_full : 1, little_used : 4;
 } lengthened_t;

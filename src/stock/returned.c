@@ -117,7 +117,9 @@ void returned_sift(heap_t *h, unsigned c) {
 /* `count` blocks of the class's list become the bin. */
 static void note_use(heap_t *h, unsigned c, unsigned count) {
   lengthened_t *l = lengthened(h, c);
-  unsigned little_used = count < h->returned_most[c] / 4u ? l->little_used + 1u : 0;
+  unsigned most = h->returned_most[c], little_used = 0;
+  bool is_look_due = bits_mix(++h->aside->lots) % (LOOK_PART * most) < count;
+  if (count < most / 4) little_used = l->little_used + is_look_due;
   if (little_used > LITTLE_USED_MOST || surplus_is_too_much()) {
     shorten(h, c);
     little_used = 0;

@@ -14,7 +14,8 @@ enum {
   RETURN_PART = 96,           /* or this part of what a heap has on average, if less */
   SIFT_BLOCKS = 512,          /* blocks of a class between two siftings of its list */
   DOUBLED_MOST = 7,           /* how often a medium class's list may double: to 128-fold */
-  LITTLE_USED_MOST = 14,      /* times in a row that it had few blocks: then it is halved */
+  LOOK_PART = 4,              /* one look at its use, drawn by lot, for so many times its blocks */
+  LITTLE_USED_MOST = 14,      /* looks in a row that found little use; with one more it is halved */
 };
 
 /* How many blocks the class's list has. */

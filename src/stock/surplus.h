@@ -15,8 +15,7 @@ enum { SURPLUS_SMALL = 512 }; /* slices that a few threads may share as if they 
 
 /* So many more slices are kept, modulo 2^32. */
 hidden void surplus_add(uint32_t slices);
-/* True if the caller may keep so many more, at most half of the room, spare part included; they now
- * count. */
+/* True if the caller may keep so many more, at most half of what is left; they now count. */
 hidden bool surplus_ask(size_t slices);
 /* What is in use, in slices, and SURPLUS_SMALL, divided among the heaps that threads use. */
 hidden size_t surplus_average(void);

@@ -155,9 +155,10 @@ TEST(returned, a_thread_that_frees_more_than_it_allocates_gets_no_longer_lists, 
 TEST(returned, a_long_list_that_has_few_blocks_once_stays_long, "") {
   swing(12, 600, LENT);
   unsigned before = doublings(LENT);
-  for (int i = 0; i < 40; i++) {
-    while (my_heap()->bin[class_of(LENT)] != 0) fast_malloc(LENT);
-    swing(1, i % 8 == 0 ? 600 : 4, LENT);
+  for (int i = 0; i < 10; i++) {
+    swing(1, 600, LENT);
+    take(800, LENT); /* for good: bin and list are used up */
+    swing(2000, 4, LENT);
   }
   CHECK_EQ(doublings(LENT), before);
 }
@@ -165,10 +166,8 @@ TEST(returned, a_long_list_that_has_few_blocks_once_stays_long, "") {
 TEST(returned, a_list_of_which_little_is_used_gets_short_again, "") {
   swing(12, 600, LENT);
   CHECK_GE(doublings(LENT), 4u);
-  for (int i = 0; i < 100; i++) {
-    while (my_heap()->bin[class_of(LENT)] != 0) fast_malloc(LENT);
-    swing(1, 4, LENT);
-  }
+  take(MANY, LENT); /* for good: bin and list are used up */
+  for (int i = 0; i < 60000; i++) swing(1, 4, LENT);
   CHECK_EQ(doublings(LENT), 0u);
   CHECK_LE(my_heap()->returned_most[class_of(LENT)], RETURN_MOST);
 }
