@@ -25,8 +25,7 @@ static size_t longest(const heap_t *h, unsigned c) {
   return most << lengthened(h, c)->doublings;
 }
 
-/* By how many slices at most a list grows that has been doubled so many times and now doubles
- * again. */
+/* By how many slices at most a list grows with one more doubling, after so many. */
 static size_t doubling_slices(unsigned c, unsigned times) {
   return ((most_of(c, RETURN_BYTES) << times) * class_size(c) + SLICE_SIZE - 1) / SLICE_SIZE;
 }
