@@ -47,8 +47,7 @@ static void lengthen(heap_t *h, unsigned c) {
 static void shorten(heap_t *h, unsigned c) {
   lengthened_t *l = lengthened(h, c);
   if (l->doublings == 0) return;
-  l->doublings--;
-  surplus_add(0u - (uint32_t)doubling_slices(c, l->doublings));
+  surplus_add(0u - (uint32_t)doubling_slices(c, --l->doublings));
 }
 
 static void set_allowance(heap_t *h, unsigned c, size_t blocks) {
