@@ -405,7 +405,7 @@ static uint64_t mix_descriptors(uint64_t digest, const slab_t *s, size_t n) {
   for (; n > 0; n--, s++) {
     uint64_t words[] = {
       (uintptr_t)atomic_ptr_load_relaxed(&s->owner), (uintptr_t)atomic_ptr_load_relaxed(&s->tag),
-      atomic32_load_relaxed(&s->kind) | (uint64_t)atomic32_load_relaxed(&s->slices) << 32,
+      atomic32_load_relaxed(&s->kind) | (uint64_t)atomic16_load_relaxed(&s->slices) << 32,
       atomic64_load_relaxed(&s->anchor)};
     if ((words[0] | words[1] | words[2] | words[3]) != 0)
       digest = mix(digest ^ n, words, sizeof words);
@@ -574,7 +574,7 @@ static size_t add_slice(left_t *left, const arena_t *a, size_t slice, const void
   if (kind == SLAB_SPAN) return add_span(left, s);
   if (kind != SLAB_LARGE) return 1;
   left->large++;
-  return atomic32_load_relaxed(&s->slices);
+  return atomic16_load_relaxed(&s->slices);
 }
 
 /* Words that are wholly free are passed over beyond the first ones, for their descriptors were
