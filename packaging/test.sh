@@ -89,7 +89,7 @@ in_clean_root() {
 $(row Debian | sed 's/.*&& //')
 sh packaging/debian/tests/installed
 apt-get purge freehold libfreehold1 libfreehold-dev
-! ls /usr/lib/*/libfreehold* /usr/bin/freehold
+if ls -d /usr/lib/*/libfreehold* || ls /usr/bin/freehold; then exit 1; fi
 . ./image.sh
 FREEHOLD_OPTIONS=stats:exit python3 -c "print(sum(range(100000)))"
 END
@@ -123,7 +123,7 @@ cc sample.c -lfreehold -o sample
 ./sample
 freehold run --stats exit -- true
 dnf --releasever=12 remove freehold freehold-libs freehold-devel
-! ls /usr/lib64/libfreehold* /usr/bin/freehold
+if ls -d /usr/lib64/libfreehold* || ls /usr/bin/freehold; then exit 1; fi
 END
   clean_root "$at" gcc,libc6-dev,dnf,rpm,libdw1,libncurses6
   shows "$at.out"

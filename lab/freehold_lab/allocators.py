@@ -100,13 +100,14 @@ def proved(makers):
         try:
             made = make()
             made.verify()
-            if made.name in [other.name for other in found]:
-                raise Failed(f"{made.name}: named twice")
-            found.append(made)
         except Failed as problem:
             name, _, reason = str(problem).partition(": ")
             left_out[name] = reason
             say(f"left out: {problem}")
+            continue
+        if made.name in [other.name for other in found]:
+            raise Failed(f"allocator {made.name} is named twice")
+        found.append(made)
     if not found:
         raise Failed("no allocator is left")
     return found, left_out

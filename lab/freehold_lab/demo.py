@@ -93,6 +93,8 @@ def command(options):
     ours = Allocator(name_of(path), path, {"FREEHOLD_OPTIONS": caller} if caller else {})
     ours.verify()
     is_small = options.small or any(name in SMALL for name in options.program)
+    if others := [name for name in options.program if is_small and name not in SMALL]:
+        raise Failed(f"{', '.join(others)}: not one of the small programs, which run by themselves")
     chosen = experiment.load(experiment.find("small" if is_small else "demo"),
                              workloads := all_workloads(build=False))
     chosen.replicates = options.rounds

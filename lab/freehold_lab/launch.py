@@ -48,8 +48,8 @@ def descendants(root):
     for entry in os.listdir("/proc"):
         if entry.isdigit():
             try:
-                state, parent = Path("/proc", entry, "stat").read_text().rsplit(")",
-                                                                                1)[1].split()[:2]
+                text = Path("/proc", entry, "stat").read_text(errors="replace")
+                state, parent = text.rsplit(")", 1)[1].split()[:2]
             except OSError:
                 continue
             if state != "Z":
@@ -303,6 +303,9 @@ def read_mappings(text):
             continue
         if name == "mmap":
             asked += int(words[1])
+            if "MAP_FIXED" not in words[3]:     # the file that was there is gone
+                first, end = int(result, 16), int(result, 16) + int(words[1])
+                files = [(at, size) for at, size in files if at >= end or at + size <= first]
         elif name == "munmap":
             released += int(words[1])
         elif name == "mremap":

@@ -61,10 +61,12 @@ def functions(profile, path):
     for name, at in found:
         firsts[name] = min(at, firsts.get(name, at))
     bases = Counter(firsts[name] - at for at, _, name in known if name in firsts)
+    if not bases:
+        return set()
     base = bases.most_common(1)[0][0]
     cold = [part for part in known if part[2].endswith(".cold")]
     starts = [at for at, _, _ in cold]
-    for _, at in found:
+    for _, at in found if cold else []:
         first, end, name = cold[bisect_right(starts, at - base) - 1]
         if first <= at - base < end:
             firsts[f"{name.split('.')[0]}.cold"] = at
@@ -91,7 +93,8 @@ def command(options):
         with Profiled(ours, "callgrind", "--dump-instr=yes", "--compress-strings=no",
                       "--compress-pos=no") as launch:
             PROGRAMS[name].run(launch, {})
-            counts.update(functions(launch.costs["profile"], ours.path))
+            each = [functions(profile, ours.path) for profile in launch.costs["profiles"]]
+            counts.update(set().union(*each))
         ran += 1
     if not counts:
         raise Failed("no tool ran, or callgrind saw no function of the library")

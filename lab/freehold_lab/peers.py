@@ -200,5 +200,7 @@ def make_all(names, jobs, say):
             known.pop(peer.name, None)
             say(f"{peer.name}: left out: {left_out[peer.name]}")
     known |= {name: vars(allocator) for name, allocator in made.items()}
-    file.write_text(json.dumps(known, indent=1) + "\n")
+    new = file.with_suffix(".new")
+    new.write_text(json.dumps(known, indent=1) + "\n")
+    new.replace(file)
     return made, left_out

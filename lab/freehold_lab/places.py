@@ -114,17 +114,27 @@ def watch(command, what):
         return output.read()
 
 
+def is_made_of_older(program, made_of):
+    """Is it there, and newer than all files in the list that the compiler wrote?"""
+    try:
+        inputs = made_of.read_text().replace("\\\n", " ").split(": ", 1)[1].split()
+        return all(os.stat(each).st_mtime <= program.stat().st_mtime for each in inputs)
+    except (OSError, IndexError):
+        return False
+
+
 def native(name):
-    """The helper program `name` of native/, compiled if there is none yet or its
-    source is newer."""
+    """The helper program `name` of native/, compiled if there is none yet or something that it is
+    made of is newer."""
     source = next(PACKAGE.glob(f"native/{name}.c*"))
     program = cache() / "native" / name
-    if not program.is_file() or program.stat().st_mtime < source.stat().st_mtime:
+    made_of = program.with_suffix(".d")
+    if not is_made_of_older(program, made_of):
         program.parent.mkdir(exist_ok=True)
         compiler = "c++" if source.suffix == ".cc" else "cc"
         fresh = program.with_suffix(f".{os.getpid()}")
-        must([compiler, "-O2", "-fno-builtin-malloc", "-pthread", source, "-o", fresh],
-             f"compiling {source.name}")
+        must([compiler, "-O2", "-fno-builtin-malloc", "-pthread", "-MMD", "-MF", made_of, source,
+              "-o", fresh], f"compiling {source.name}")
         fresh.replace(program)
     return program
 

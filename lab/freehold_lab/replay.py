@@ -8,6 +8,7 @@ thread that freed it then, and not before it was allocated.
 import hashlib
 import json
 import lzma
+import os
 import statistics
 from pathlib import Path
 
@@ -52,7 +53,7 @@ def kept(path, most, suffix):
     name = f"{path.resolve()} {about.st_size} {about.st_mtime_ns} {most}"
     folder = cache() / "tapes"
     folder.mkdir(exist_ok=True)
-    return folder / (hashlib.sha256(name.encode()).hexdigest()[:16] + suffix)
+    return folder / (hashlib.sha256(os.fsencode(name)).hexdigest()[:16] + suffix)
 
 
 def tape_of(path, most):

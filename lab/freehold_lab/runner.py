@@ -67,9 +67,11 @@ def check_same(store, begun, setting, names):
                      f"{', '.join(names)}; name "
                      "another file with --results, or begin anew with --fresh")
     for allocator in setting.allocators:
-        old = store.rows("select sha256 from allocator where name = ?", allocator.name)[0]["sha256"]
-        if old != allocator.record()["sha256"]:
-            raise Failed(f"{allocator.name} is not the library that {store.path} was begun with; "
+        old = store.rows("select * from allocator where name = ?", allocator.name)[0]
+        now = allocator.record()
+        if (old["sha256"], json.loads(old["variables"])) != (now["sha256"], now["variables"]):
+            raise Failed(f"{allocator.name} is not the library, or has not the variables, that "
+                         f"{store.path} was begun with; "
                          "begin anew with "
                          "--fresh")
 

@@ -75,7 +75,10 @@ class Store:
         self.write(f"insert into {table} ({', '.join(row)}) values ({marks})", *row.values())
 
     def rows(self, query, *values):
-        return [dict(row) for row in self.base.execute(query, values)]
+        try:
+            return [dict(row) for row in self.base.execute(query, values)]
+        except sqlite3.Error as problem:
+            raise Failed(f"{self.path}: {problem}") from None
 
     def experiment(self):
         """What the file was begun with, or None if it is new."""
@@ -83,6 +86,7 @@ class Store:
         return {**found[0], "machine": json.loads(found[0]["machine"])} if found else None
 
     def begin(self, experiment, seed, version, machine, command, allocators, left_out):
+        self.write("delete from allocator")     # of a beginning that did not come to its end
         for allocator in allocators:
             record = allocator.record()
             self.insert("allocator", **{**record, "variables": json.dumps(record["variables"])},

@@ -27,27 +27,34 @@ SKIPPED = 77
 
 
 class Profiled(Launch):
-    """A run in a tool of valgrind; its costs are the profile."""
+    """A run in a tool of valgrind; its costs are the profiles of all its processes."""
 
     def __init__(self, allocator, tool, *options):
         super().__init__(allocator, LIMIT)
         self.tool, self.options = tool, options
 
     def around(self, user):
-        return ["env", *self.settings(user), "valgrind", f"--tool={self.tool}", *self.options,
-                f"--{self.tool}-out-file={self.folder}/profile", f"--log-file={self.folder}/log"]
+        return ["env", *self.settings(user), "valgrind", f"--tool={self.tool}",
+                "--trace-children=yes", *self.options,
+                f"--{self.tool}-out-file={self.folder}/profile.%p",
+                f"--log-file={self.folder}/log.%p"]
+
+    def servers(self, process):
+        return [process.pid]
 
     def take_costs(self):
-        if not (self.folder / "profile").is_file():
+        texts = [path.read_text() for path in sorted(self.folder.glob("profile.*"))]
+        profiles = [text for text in texts if text]     # none of a process that was killed
+        if not profiles:
             raise Failed(f"{self.allocator.name}: {self.tool} wrote no profile")
-        self.costs = {"profile": (self.folder / "profile").read_text()}
+        self.costs = {"profiles": profiles}
 
 
 def profile(command, allocator):
     """Callgrind's profile of a workload, and its answer."""
     with Profiled(allocator, "callgrind") as launch:
         answer = answer_of(launch.program(*command), allocator)
-        return launch.costs["profile"], answer
+        return "".join(launch.costs["profiles"]), answer
 
 
 # ---- instructions of a pair of malloc and free ---------------------------------------------------
@@ -272,7 +279,10 @@ def command_costs(options):
     known = costly_workloads(options.programs or build())
     if options.beside:
         return print_beside(known, options)
-    allocator = Allocator("freehold", library(options.library))
+    if options.most:
+        raise Failed("--most compares two libraries; name the other one with --beside")
+    allocator = Allocator("freehold", library(options.library),
+                          {"FREEHOLD_OPTIONS": options.options} if options.options else {})
     results, failures = {}, 0
     for name in options.workload or known:
         try:
@@ -307,11 +317,14 @@ def add_misses(command):
     command.add_argument("--json", metavar="FILE", type=Path, help="all of cachegrind's totals")
 
 
-def totals_of(text):
-    """The totals of a profile, by the names of its events."""
-    events = re.search(r"^events: (.*)$", text, re.M).group(1).split()
-    totals = re.search(r"^summary: (.*)$", text, re.M).group(1).split()
-    return dict(zip(events, map(int, totals), strict=True))
+def totals_of(profiles):
+    """The totals of the profiles of all processes, by the names of their events."""
+    totals = Counter()
+    for text in profiles:
+        events = re.search(r"^events: (.*)$", text, re.M).group(1).split()
+        figures = re.search(r"^summary: (.*)$", text, re.M).group(1).split()
+        totals.update(dict(zip(events, map(int, figures), strict=True)))
+    return totals
 
 
 def misses(totals):
@@ -351,7 +364,7 @@ def command_misses(options):
                     raise Failed(program.missing())
                 with Profiled(allocator, "cachegrind", *CACHES) as launch:
                     program.run(launch, {})
-                    results[name][allocator.name] = totals_of(launch.costs["profile"])
+                    results[name][allocator.name] = totals_of(launch.costs["profiles"])
             except Failed as failure:
                 say(f"{name}: {failure}")
                 is_whole = False

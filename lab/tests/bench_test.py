@@ -123,7 +123,9 @@ class Tables(unittest.TestCase):
 
 class Misses(unittest.TestCase):
     def test_freehold_is_held_against_the_best_other_of_each_program(self):
-        totals = valgrind.totals_of("events: Ir D1mr D1mw DLmr DLmw\nsummary: 1 1000 500 20 10\n")
+        events = "events: Ir D1mr D1mw DLmr DLmw\n"     # of a process and its child
+        totals = valgrind.totals_of([events + "summary: 1 900 500 20 7\n",
+                                     events + "summary: 1 100 0 0 3\n"])
         self.assertEqual(valgrind.misses(totals), {"first level": 1500, "last level": 30})
         found = {program: {name: {"D1mr": 0, "D1mw": 0, "DLmr": count, "DLmw": 0}
                            for name, count in by_name.items()}

@@ -125,6 +125,10 @@ BAD = {
     "no results": (["report"], "no results in lab-results/"),
     "results that are not there": (["report", "x.sqlite"], "x.sqlite: no such file"),
     "a peer that is none": (["peers", "dlmalloc"], "no peer dlmalloc"),
+    "a peer that is named twice": (["verify", "--freehold", "none", "--peers", "libc", "libc"],
+                                   "allocator libc is named twice"),
+    "a ratio to nothing": (["costs", "--most", "1.1"], "name the other one with --beside"),
+    "a program of another set": (["demo", "redis", "small-ls"], "redis: not one of"),
     "a library that is not there": (["verify", "--freehold", "/no/such.so"], "no /no/such.so"),
 }
 
@@ -186,4 +190,4 @@ def test_what_a_build_says_is_not_the_output_of_a_task(tmp_path):
     done = subprocess.run([repository() / "dev", "lab", "leaks", "--exit-code", "256"], text=True,
                           env={**variables, "PATH": f"{tmp_path}:{os.environ['PATH']}"},
                           capture_output=True, timeout=120)
-    assert (done.returncode, done.stdout) == (2, "") and "Built target\n" in done.stderr
+    assert (done.returncode, done.stdout) == (2, "") and "Built target" in done.stderr

@@ -164,6 +164,8 @@ TRACE = """\
 10 mmap(NULL, 8192, PROT_READ|PROT_WRITE, MAP_PRIVATE|MAP_ANONYMOUS, -1, 0) = 0x7f0000000000
 10 mmap(NULL, 20000, PROT_READ, MAP_PRIVATE, 3, 0) = 0x7f1000000000
 10 munmap(0x7f1000000000, 20000)     = 0
+10 mmap(NULL, 8192, PROT_READ|PROT_WRITE, MAP_PRIVATE|MAP_ANONYMOUS, -1, 0) = 0x7f1000001000
+10 munmap(0x7f1000001000, 8192)      = 0
 10 brk(0x9000)                       = 0x9000
 11 mmap(NULL, 4096, PROT_NONE, MAP_PRIVATE|MAP_ANONYMOUS, -1, 0 <unfinished ...>
 10 madvise(0x7f0000000000, 4096, MADV_DONTNEED) = 0
@@ -179,8 +181,8 @@ TRACE = """\
 
 def test_bytes_that_are_asked_and_released_are_summed_from_a_trace():
     assert read_mappings(TRACE) == {
-        "calls": 10, "mmap": 3, "munmap": 1, "mremap": 1, "madvise": 2, "brk": 3,
-        "asked": 8192 + 4096 + 16384 + 0x4000, "released": 8192 + 4096 + 0x2000,
+        "calls": 12, "mmap": 4, "munmap": 2, "mremap": 1, "madvise": 2, "brk": 3,
+        "asked": 8192 * 2 + 4096 + 16384 + 0x4000, "released": 8192 * 2 + 4096 + 0x2000,
         "difference": 16384 + 0x2000, "advised": 4096}
 
 

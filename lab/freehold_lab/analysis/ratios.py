@@ -10,6 +10,7 @@ false findings. The intervals are each for itself.
 import itertools
 import math
 import warnings
+import zlib
 
 import numpy
 import pandas
@@ -80,7 +81,8 @@ def by_cell(runs, response, base, is_counted=False):
         for name, logs in log_ratios(group, response, base).items():
             if len(logs) == 0 or name not in marks:
                 continue
-            (low, high), drawn = bootstrap(logs)
+            # each by a seed of its own: `overall` takes the cells' chances as independent
+            (low, high), drawn = bootstrap(logs, zlib.crc32(f"{part} {cell} {name}".encode()))
             resampled[part, cell, name] = drawn
             rows.append({"part": part, "cell": cell, "allocator": name, "response": response,
                          "ratio": numpy.exp(logs.mean()), "low": numpy.exp(low),

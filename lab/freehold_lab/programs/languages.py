@@ -48,6 +48,8 @@ def perl_preprocessor(launch, rounds):
     """perl extracts the preprocessor's logic from the kernel's headers: conditions,
     nesting, macros"""
     headers = sorted(glob.glob("/usr/include/linux/**/*.h", recursive=True))
+    if not headers:
+        raise Failed("perl-preprocessor: no headers in /usr/include/linux")
     launch.program("perl", script("preprocessor.pl"), rounds, *headers)
 
 

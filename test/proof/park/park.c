@@ -26,7 +26,7 @@ static const char usage[] =
   "  --rounds N       of a loop the first N rounds, and each 61st after these (default: all)\n"
   "  --at K           only point K\n"
   "  --copies N       so many copies at a time, 16 at most (default 2)\n"
-  "  --limit-ms N     processor time after which a copy counts as hanging (default 10000)\n"
+  "  --limit-ms N     processor time after which a copy counts as hanging (default 30000)\n"
   "  --steps N        no more steps than that: the rest of a longer operation is not swept\n"
   "                   (default: all of it)\n"
   "  --trace FILE     write the offsets of the instructions that the operation executes\n"
@@ -47,7 +47,7 @@ static struct {
   unsigned every, copies, limit_ms, deaths, rounds;
   unsigned long only, steps;
   bool is_list;
-} options = {.every = 1, .copies = 2, .limit_ms = 10000};
+} options = {.every = 1, .copies = 2, .limit_ms = 30000};
 
 static struct {
   volatile unsigned long points, chosen, tried, passed, hung;
