@@ -9,6 +9,7 @@ from pathlib import Path
 from freehold_lab import experiment
 from freehold_lab.allocators import Allocator, LinkedIn, libc_path, library, name_of
 from freehold_lab.launch import Launch
+from freehold_lab.places import Failed
 from freehold_lab.programs import PROGRAMS
 from freehold_lab.progress import say
 from freehold_lab.runner import Runner, Setting
