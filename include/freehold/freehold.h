@@ -246,7 +246,7 @@ FH_API char *fh_heap_strndup(fh_heap_t *heap, const char *text, size_t most) FH_
 FH_API void *fh_heap_realloc(fh_heap_t *heap, void *p, size_t size) FH_SIZE(3);
 
 /* Ends the heap; its live blocks stay valid and are freed like any other. No other call may be
- * using the heap. Takes time in proportion to its slabs, and one step for each 56 large blocks that
+ * using the heap. Takes time in proportion to its slabs, and one step for each 55 large blocks that
  * it had at its peak. Ours. */
 FH_API void fh_heap_delete(fh_heap_t *heap);
 
@@ -515,7 +515,7 @@ FH_API bool fh_profile_write(int file, fh_profile_t kind);
  * thread is in the middle of the call, perhaps in a signal handler. A hook may allocate and free,
  * but gets no calls for that; it must not leave by longjmp or an exception. In `freed` the block is
  * only an address: no other call accepts it any more. NULL removes a hook; threads that are about
- * to call it may still do so. Each different pair of hook and context keeps 40 bytes permanently.
+ * to call it may still do so. Each different pair of hook and context keeps 32 bytes permanently.
  * Any thread, not for signal handlers; without fh_profile_start nothing is sampled. Ours. */
 typedef void fh_profile_hook_t(void *block, size_t size, uint64_t bytes, void *context);
 FH_API void fh_profile_hooks(fh_profile_hook_t *allocated, fh_profile_hook_t *freed, void *context);

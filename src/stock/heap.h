@@ -91,7 +91,7 @@ typedef struct {
   uintptr_t wide;              /* the slots of a wide outbox, or 0; with BIN_CLOSED: outbox.h */
   uint16_t wide_last, wide_at; /* number of the last slot; the slot to look at next */
   uint32_t wide_found;         /* chains found since slot 0 was looked at */
-  uint32_t lots;               /* drawn to decide whether to try a class of `remote` again */
+  uint32_t lots;               /* drawn for a trial of `remote`, or a look at a long list */
   uint16_t crowded;            /* frees that called for more slots: slot_for in outbox.c */
   uint8_t fetches;             /* modulo FETCHES: the place of the next block */
   uint8_t is_closing : 1;      /* the wide outbox takes no new chains */
