@@ -68,9 +68,9 @@ static void note_filled(heap_t *h, unsigned c) {
 static void renew_allowance(heap_t *h, unsigned c) {
   ASSERT(h->aside->returned[c] == 0);
   bool owns_few = h->own->slab_count[c] > 0 && h->own->slab_count[c] < OWNED_MANY;
-  size_t earned = heap_binned(h, c) / 2 + RETURN_FIRST, most = RETURN_SMALL_BYTES / class_size(c);
-  if (c >= MEDIUM_CLASS) most = longest(h, c);
-  if (owns_few || users_are_many()) most = 0;
+  if (owns_few || users_are_many()) return set_allowance(h, c, 0);
+  size_t earned = heap_binned(h, c) / 2 + RETURN_FIRST;
+  size_t most = c >= MEDIUM_CLASS ? longest(h, c) : RETURN_SMALL_BYTES / class_size(c);
   set_allowance(h, c, min_size(most, earned));
 }
 
@@ -116,8 +116,8 @@ void returned_sift(heap_t *h, unsigned c) {
 static void note_use(heap_t *h, unsigned c, unsigned count) {
   lengthened_t *l = lengthened(h, c);
   unsigned most = h->returned_most[c], little_used = 0;
-  bool is_look_due = bits_mix(++h->aside->lots) % (LOOK_PART * most) < count;
-  if (count < most / 4) little_used = l->little_used + is_look_due;
+  if (count < most / 4)
+    little_used = l->little_used + (bits_mix(++h->aside->lots) % (LOOK_PART * most) < count);
   if (little_used > LITTLE_USED_MOST || surplus_is_too_much()) {
     shorten(h, c);
     little_used = 0;

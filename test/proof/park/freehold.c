@@ -215,8 +215,13 @@ static void full_list(void) {
   own(16000, 40);
   free_some(0, 20, 1);
 }
-static void long_list(void) {
+static void list_full_and_missed(void) {
   full_list();
+  get(16000);
+  drain(16000);
+}
+static void long_list(void) {
+  list_full_and_missed();
   get(16000);
   drain(16000);
 }
@@ -2339,6 +2344,7 @@ const operation_t freehold_operations[] = {
   {"malloc-lent", malloc_one, few_of_lent_class, hold_one, NULL, 0},
   {"malloc-list-was-full", malloc_one, full_list, hold_one, NULL, 0},
   {"malloc-list-little-used", malloc_one, long_list_little_used, hold_one, NULL, 0},
+  {"malloc-list-full-missed", malloc_one, list_full_and_missed, hold_one, NULL, 0},
   {"collect-list-full", collect_softly, long_list_full, NULL, NULL, 0},
   {"malloc-first-partial", malloc_one, first_with_partial, hold_one, NULL, 0},
   {"malloc-first-raced", malloc_one, first_with_fresh_end, hold_one, NULL, 0, others_free_of_taken},
