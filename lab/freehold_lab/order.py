@@ -61,12 +61,12 @@ def functions(profile, path):
     for name, at in found:
         firsts[name] = min(at, firsts.get(name, at))
     bases = Counter(firsts[name] - at for at, _, name in known if name in firsts)
-    if not bases:
-        return set()
-    base = bases.most_common(1)[0][0]
     cold = [part for part in known if part[2].endswith(".cold")]
+    if not bases or not cold:
+        return set(firsts)
+    base = bases.most_common(1)[0][0]
     starts = [at for at, _, _ in cold]
-    for _, at in found if cold else []:
+    for _, at in found:
         first, end, name = cold[bisect_right(starts, at - base) - 1]
         if first <= at - base < end:
             firsts[f"{name.split('.')[0]}.cold"] = at

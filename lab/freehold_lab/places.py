@@ -114,7 +114,7 @@ def watch(command, what):
         return output.read()
 
 
-def is_made_of_older(program, made_of):
+def is_up_to_date(program, made_of):
     """Is it there, and newer than all files in the list that the compiler wrote?"""
     try:
         inputs = made_of.read_text().replace("\\\n", " ").split(": ", 1)[1].split()
@@ -129,7 +129,7 @@ def native(name):
     source = next(PACKAGE.glob(f"native/{name}.c*"))
     program = cache() / "native" / name
     made_of = program.with_suffix(".d")
-    if not is_made_of_older(program, made_of):
+    if not is_up_to_date(program, made_of):
         program.parent.mkdir(exist_ok=True)
         compiler = "c++" if source.suffix == ".cc" else "cc"
         fresh = program.with_suffix(f".{os.getpid()}")

@@ -71,9 +71,7 @@ def check_same(store, begun, setting, names):
         now = allocator.record()
         if (old["sha256"], json.loads(old["variables"])) != (now["sha256"], now["variables"]):
             raise Failed(f"{allocator.name} is not the library, or has not the variables, that "
-                         f"{store.path} was begun with; "
-                         "begin anew with "
-                         "--fresh")
+                         f"{store.path} was begun with; begin anew with --fresh")
 
 
 class Runner:

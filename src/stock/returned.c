@@ -58,7 +58,7 @@ size_t returned_count(const heap_t *h, unsigned c) {
   return h->returned_most[c] - (h->returned_room[c] & ~ROOM_CLOSED);
 }
 
-/* The list is full, and not because the class has earned no more. */
+/* Notes if the list is full, and not because the class has earned no more. */
 static void note_filled(heap_t *h, unsigned c) {
   if (c < MEDIUM_CLASS || h->returned_room[c] != 0 || h->returned_most[c] < longest(h, c)) return;
   if (!lengthened(h, c)->was_full) lengthened(h, c)->was_full = true; /* else it is not written */
@@ -81,8 +81,7 @@ bool returned_has(const heap_t *h, unsigned c) {
 
 void returned_missed(heap_t *h, unsigned c) {
   ASSERT(!returned_has(h, c));
-  bool was_open = h->returned_most[c] != 0;
-  if (c >= MEDIUM_CLASS && was_open && lengthened(h, c)->was_full) {
+  if (c >= MEDIUM_CLASS && lengthened(h, c)->was_full && h->returned_most[c] != 0) { /* was open */
     lengthen(h, c);
     lengthened(h, c)->was_full = false;
   }

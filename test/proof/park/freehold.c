@@ -210,7 +210,8 @@ static void few_of_lent_class(void) {
   count = 2;
   allocate();
 }
-/* What the heap may keep of the class is full, then more than before, and it is full again. */
+/* What the heap may keep of the class is full. Then a block is needed, and there is none. Then the
+ * heap may keep more. */
 static void full_list(void) {
   own(16000, 40);
   free_some(0, 20, 1);
@@ -1136,6 +1137,10 @@ static void look_past_lost_reader(void) {
 }
 static void tight_large(void) {
   earned_large();
+  oracle_note_pressure(PRESSURE_IS_NEAR);
+}
+static void tight_long_list(void) {
+  long_list_little_used();
   oracle_note_pressure(PRESSURE_IS_NEAR);
 }
 static void tight_partial(void) {
@@ -2415,6 +2420,7 @@ const operation_t freehold_operations[] = {
   {"first-use-of-container", malloc_one, first_with_nothing, hold_one, "memory_limit:90%",
    IS_BARE | FIRST_USE},
   {"malloc-tight", malloc_one, tight_large, hold_one, "memory_soft:1M", 0},
+  {"malloc-tight-long-list", malloc_one, tight_long_list, hold_one, "memory_soft:64G", 0},
   {"malloc-tight-partial", malloc_one, tight_partial, hold_one, "memory_soft:1M", 0},
   {"free-tight", free_first, tight_to_free, NULL, "memory_soft:1M", 0},
   {"look-over-soft", malloc_one, look_at_much, hold_one, "memory_soft:1M", 0},

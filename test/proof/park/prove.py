@@ -369,10 +369,6 @@ def is_raced(line, functions):
                  for part in ("arena_release_", "count_as_free(-S", "release_slices("))) or
             ("claim_more" in functions and line.strip().startswith("return give_part_back(")))
 
-def is_looked_at(line, functions):
-    return (functions & {"note_use", "returned_take", "shorten"} and
-            line.strip() in ("shorten(h, c);", "little_used = 0;", "if (l->doublings == 0) return;"))
-
 def is_refused(line, functions):
     """By a system that lets go of nothing, moves no pages, or makes no fences."""
     return line.strip() in ("if (claimed != 0) arena_put_back(a, word, claimed);",
@@ -434,7 +430,6 @@ UNSWEPT = (
     ("need a process one mapping below the most that it may have", is_at_most_mappings),
     ("need an address space with something in every window", is_crowded),
     ("need two discards in a millisecond", is_too_fast),
-    ("need fifteen looks at a list, drawn by lot (unit.returned_test)", is_looked_at),
     ("need more than two processors, and as many threads", is_of_processors),
     ("the option profile_growth, which counts at load alone", is_of_growth),
     ("run in a child of fork, or one that has started threads of its own", is_of_parents),
